@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from headrace.app.preparing import prepare
+from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.perform import apply_plan
 from headrace.model.explanation import ImaginedChange, WhyFeed, WhyPair
 from headrace.model.options import ApplyWishes
@@ -132,6 +133,24 @@ def test_the_views_of_a_feed_follow_posts_flips_unfollowing_and_deletions(tmp_pa
         world.write("events", [post("carl", 9)])
     with world.running() as service:  # what was written while nobody ran is there
         world.until_equal(service, "goes on after a restart")
+
+
+def test_an_audit_compares_the_views_of_a_feed_with_what_was_captured_of_its_own_sources(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yml").write_text(PROJECT)
+    world = World(tmp_path)
+    with world.running() as service:
+        world.write("follows", [("anna", "bob"), ("dora", "bob"), ("dora", "carl")])
+        world.write("events", [post("bob", minute) for minute in range(6)] + [post("carl", 1)])
+        world.write("decisions", [("anna", "bob"), ("dora", "carl")])
+        world.until_equal(service, "is there")
+        running = service.running
+        assert running is not None
+        reader = ViewReader(running.plan, running.program, service.ledger, service.store)
+        found = compare_views(reader, world.folder, {}, service.rounds.push_to)
+        assert found.not_compared == ()
+        assert {one.view: (one.equal, one.rows) for one in found.views} == {
+            view: (True, len(world.ask_sql(view))) for view in EXPECTED
+        }
 
 
 def test_questions_about_a_feed_that_runs_are_answered_from_what_runs(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -281,6 +281,9 @@ class SourceConnector(ABC):
         """`scratch` is a folder of the capture's own, which may not exist yet."""
 
     # When views are compared with the rows of their sources
+
+    is_only_copy: ClassVar[bool] = False
+    """Whether nobody but us has the rows: views are then compared with what was captured, as our log has it."""
 
     def find_incomparable(self, source: Source) -> str | None:
         """Why rows that were captured cannot be read again, now or ever; None if they can."""

@@ -28,7 +28,15 @@ from headrace.connect.processes import birth_of
 from headrace.connect.sources import connector_of
 from headrace.coordinate.compare.cut import GONE, LOOK_EVERY_S, Cut, cut_databases, wait_for_logs
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST, EvaluateBySize
-from headrace.coordinate.compare.sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
+from headrace.coordinate.compare.sources import (
+    CapturedRows,
+    Opened,
+    Query,
+    SourceFiles,
+    first_line,
+    read_sources,
+    sources_of,
+)
 from headrace.meaning.python_functions import Functions
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import ConnectError, HeadraceError
@@ -40,6 +48,7 @@ from headrace.model.plan import ContractPlan
 from headrace.model.relation import Field, Output, Relation
 from headrace.model.types import Row
 from headrace.run.capture.spool import spool_log
+from headrace.run.check.held_source import find_base
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.ports import Store
 from headrace.run.push.halted import read_halted, waiting_for
@@ -55,6 +64,7 @@ TRIES = 3
 """At how many moments a view is compared that moved on before it was read, or is recomputed in full."""
 REACHED_WITHIN_S = 120.0
 FOLDERS_WITHIN_S = 30.0
+BEHIND = "what was captured of it did not reach the moment of the comparison"
 MOVED_ON = "it changed before it could be read, each time; try again when there are fewer writes"
 
 
@@ -247,10 +257,12 @@ class Comparison:
             wanted = [one for one in wanted if one.contract not in left_out]
             t = self._time_of(cut, sorted(used - cut.snapshots.keys() - cut.unreadable.keys()))
             push(t)
-            pinned, behind = self._pin(wanted, t)
+            captured, missing = self._pin_captured(used, t)
+            left_out |= self._unreadable(wanted, missing)
+            pinned, behind = self._pin([one for one in wanted if one.contract not in left_out], t)
             left_out |= behind
             queries = [self._query(view) for view in sorted({one.contract.view for one in pinned})]
-            opened = Opened(cut, t, catalogue.sources, self.reader.ledger, place)
+            opened = Opened(cut, captured, t, catalogue.sources, self.reader.ledger, place)
             sources = read_sources(
                 self.reader.plan.catalogue.sources, queries, opened, self.scratch / "sources", self.watch.say
             )
@@ -302,6 +314,25 @@ class Comparison:
         wait_for_logs(self.reader.ledger, logs, t, FOLDERS_WITHIN_S, self.watch.is_gone)
         return t
 
+    def _pin_captured(self, used: Iterable[str], t: int) -> tuple[dict[str, CapturedRows], dict[str, str]]:
+        """What we captured of sources that nobody else has, and why some cannot be read."""
+        sources, program = self.reader.plan.catalogue.sources, self.reader.program
+        found: dict[str, CapturedRows] = {}
+        missing: dict[str, str] = {}
+        for source in sorted(used):
+            origin = sources[source].origin
+            if origin is None or not connector_of(origin.kind).is_only_copy:
+                continue
+            name = find_base(program, source)
+            wait_for_logs(self.reader.ledger, [name], t, REACHED_WITHIN_S, self.watch.is_gone)
+            log = self.reader.ledger.logs([name]).get(name)
+            store = BEHIND if log is None or log.t < t else self._pin_files(log, t)
+            if log is None or isinstance(store, str):
+                missing[source] = f'source "{source}" cannot be read: {store}'
+            else:
+                found[source] = CapturedRows(store, log, tuple(program.logs[name].columns))
+        return found, missing
+
     # The views
 
     def _pin(self, contracts: Sequence[ContractPlan], t: int) -> tuple[list[PinnedView], dict[str, str]]:
@@ -342,17 +373,25 @@ class Comparison:
         return f"it did not reach the moment of the comparison within {since_s:.0f} s" if late else None
 
     def _pin_at(self, contract: ContractPlan, log: Log, t: int) -> PinnedView | str:
-        """Or why not: it is past that time, its files are replaced just now, or they are gone for good."""
+        """Or why not."""
+        store = self._pin_files(log, t)
+        if isinstance(store, str):
+            return store
+        outputs = view_outputs(self.reader.plan, self.reader.program, contract)
+        return PinnedView(contract, store, log, tuple(self.reader.program.logs[log.name].columns), outputs)
+
+    def _pin_files(self, log: Log, t: int) -> Store | str:
+        """A store that keeps the files of a log, or why not: the log is past that time, its files are replaced just
+        now, or they are gone for good.
+        """
         if log.base_t is not None and log.base_t > t:
             return MOVED_ON
         try:
-            store = self.reader.store.pin(log.site, [piece.file for piece in log.contents], self.scratch / "views")
+            return self.reader.store.pin(log.site, [piece.file for piece in log.contents], self.scratch / "views")
         except ConnectError as error:
             now = self.reader.ledger.logs([log.name]).get(log.name)
             is_there = now is not None and {one.file for one in log.contents} <= {one.file for one in now.contents}
             return f"its rows cannot be read: {first_line(error)}" if is_there else MOVED_ON
-        outputs = view_outputs(self.reader.plan, self.reader.program, contract)
-        return PinnedView(contract, store, log, tuple(self.reader.program.logs[log.name].columns), outputs)
 
     # The comparison
 

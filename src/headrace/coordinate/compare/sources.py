@@ -1,7 +1,8 @@
 """Copies the sources of an audit into files: through the snapshots of a cut, or again what was captured before it.
 
 Each source is read once, a part at a time, and only the columns that queries read. A source that cannot be read is
-left out with the reason, and so are the views over it.
+left out with the reason, and so are the views over it. Rows that only we have (what people post to a feed, and which
+pairs it stores ahead) are those that were captured: what is made of them is compared, not they themselves.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from headrace.connect.tables.parts import read_parts, write_parts
 from headrace.coordinate.compare.cut import Cut
 from headrace.model.catalogue import Source
 from headrace.model.errors import ConnectError, EvaluationError, InputError
+from headrace.model.expr import Column
 from headrace.model.full_query import FullQuery
-from headrace.model.relation import Relation, scans_of
-from headrace.run.ports import Ledger
+from headrace.model.log import Log
+from headrace.model.relation import Field, Output, Relation, scans_of
+from headrace.run.ports import Ledger, Store
 from headrace.run.rows.arrow import arrow_type
 from headrace.run.source_port import Columns, ProjectPlace
+from headrace.run.views.view import parts_at, repeat_rows
 
 Query = Relation | FullQuery
 """What a view means, or, where that is not understood, its text."""
@@ -72,10 +76,27 @@ def read_sources(
 
 
 @dataclass(frozen=True, slots=True)
+class CapturedRows:
+    """The rows of a source as our log has them, in files that stay while somebody reads."""
+
+    store: Store
+    log: Log
+    held: tuple[Field, ...]
+
+    def parts(self, source: str, columns: Columns, t: int) -> Iterator[pa.Table]:
+        """Columns are called c0, c1, ..."""
+        outputs = [
+            Output(f"c{position}", Column(f"{source}.{name}", type_)) for position, (name, type_) in enumerate(columns)
+        ]
+        return map(repeat_rows, parts_at(self.store, self.log, self.held, outputs, t))
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
-    """Where rows as of the cut come from. `t` is its time."""
+    """Where rows as of the cut come from. `t` is its time; `captured` are the sources that only we have."""
 
     cut: Cut
+    captured: Mapping[str, CapturedRows]
     t: int
     sources: Mapping[str, Source]
     ledger: Ledger
@@ -89,6 +110,9 @@ class Opened:
             raise ConnectError(self.cut.unreadable[source])
         if source in self.cut.snapshots:
             yield from self.cut.snapshots[source].parts(source, columns)
+            return
+        if source in self.captured:
+            yield from self.captured[source].parts(source, columns, self.t)
             return
         origin = self.sources[source].origin
         assert origin is not None, "it was captured"
