@@ -22,6 +22,7 @@ pytestmark = pytest.mark.live
 
 DEMO = [sys.executable, "-m", "headrace", "demo"]
 KEPT = {"wall", "nearby", "busy", "visitors", "visitors_eu", "pictures", "talkers"}
+FEED_VIEWS = {"home/newest", "home/pairs", "home/stored"}
 
 
 def leftovers() -> set[str]:
@@ -45,7 +46,9 @@ def test_every_view_of_the_demo_equals_its_query() -> None:
     assert document["ok"]
     assert {one["id"] for one in document["contracts"]} == KEPT
     assert [one["id"] for one in document["rejected"]] == ["adverts"]
-    assert {one["contract"] for one in document["recompute"] if one["equal"]} == KEPT
+    assert {one["contract"] for one in document["recompute"] if one["equal"]} == KEPT | FEED_VIEWS
+    assert document["feed"]["compared"] == 25
+    assert document["feed"]["different"] == []
     assert document["written_rows"] > 0
     assert document["cost_h"] < document["separate_cost_h"]
     assert leftovers() == before

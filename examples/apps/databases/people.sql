@@ -9,3 +9,15 @@ SELECT
     (ARRAY['anna', 'bela', 'cem', 'dara', 'emil', 'fay', 'goro', 'hana', 'ivo', 'juno'])[1 + n % 10] || n,
     (ARRAY['London', 'Paris', 'Berlin', 'Tokyo', 'Seoul', 'Boston', 'Austin', 'Lima'])[1 + n % 8]
 FROM generate_series(1, 2000) AS n;
+
+-- Everybody follows ten others; anna10 follows hana7, who is user 7.
+CREATE TABLE follows (
+    who text NOT NULL,
+    whom text NOT NULL,
+    PRIMARY KEY (who, whom)
+);
+INSERT INTO follows (who, whom)
+SELECT a.name, b.name
+FROM users AS a
+CROSS JOIN generate_series(1, 10) AS k
+JOIN users AS b ON b.uid = 1 + (a.uid * 7 + k * k * 131 + 1805) % 2000;

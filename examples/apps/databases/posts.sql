@@ -3,8 +3,15 @@ CREATE TABLE posts (
     uid bigint NOT NULL,
     place bigint NOT NULL,
     body text NOT NULL,
-    likes int NOT NULL DEFAULT 0
+    likes int NOT NULL DEFAULT 0,
+    at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-INSERT INTO posts (post, uid, place, body, likes)
-SELECT n, 1 + n * 7919 % 2000, 1 + n * 104729 % 300, 'post number ' || n || ', about this and that', n % 23
+INSERT INTO posts (post, uid, place, body, likes, at)
+SELECT
+    n,
+    1 + n * 7919 % 2000,
+    1 + n * 104729 % 300,
+    'post number ' || n || ', about this and that',
+    n % 23,
+    now() - (10001 - n) * interval '1 minute'
 FROM generate_series(1, 10000) AS n;

@@ -3,6 +3,7 @@
     a folder of its own    a copy of the sample project, and its databases (connect/postgres/sample.py)
     engine and host        as `headrace up` starts them (app/running.py)
     looks                  the host's audit, and the reader that everybody reads views with
+    readers                people who read their feeds meanwhile (app/demo_feed.py)
     closing report         the promises until now, and every view against its query (`headrace audit --recompute`)
 
 The door passes in the functions that show progress and serve HTTP. `close` ends all that was started, however far it
@@ -12,6 +13,7 @@ got, and removes the folder.
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.app.demo_feed import FEED, DemoReaders, FeedResult, choose_people, compare_pages
 from headrace.app.preparing import prepare, runnable
 from headrace.app.project import sample_project
 from headrace.app.reading import compare_views
@@ -35,6 +38,7 @@ from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import read_project
 from headrace.declare.units import DURATION, Unreadable, read_amount
 from headrace.model.errors import ConnectError, UsageError
+from headrace.model.feed_names import feed_of
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import ContractPlan, Operator, Plan, PlanOptions, Sharing
 from headrace.plan.make import make_plan
@@ -108,12 +112,13 @@ class Closing:
     cost: float
     separate_cost: float
     comparison: ComparedViews
+    feed: FeedResult
     load_error: str | None = None
 
     @property
     def ok(self) -> bool:
         compared = self.comparison
-        return compared.equal and not compared.not_compared and self.load_error is None
+        return compared.equal and not compared.not_compared and not self.feed.different and self.load_error is None
 
 
 def read_duration(text: str) -> float:
@@ -161,6 +166,7 @@ class Demo:
         self._seen: set[int] = set()
         self._looked_at: int | None = None
         self._load: SampleLoad | None = None
+        self._readers: DemoReaders | None = None
         self.first_view_s = 0.0
 
     # Start
@@ -185,6 +191,8 @@ class Demo:
             self._keeping = self._threads.submit(keep_promises, host, self._say, self._tell_phase)
         self._wait_until_loaded(host, self._keeping)
         self._load = self._databases.start_load()
+        self._readers = DemoReaders(self._databases.follows().list_followers(), self.read_page)
+        self._readers.start()
         self._separate = self._threads.submit(make_plan, declared, PlanOptions(sharing=Sharing.NONE))
         self.first_view_s = time.monotonic() - self._began
         self._running_since = time.monotonic()
@@ -224,7 +232,25 @@ class Demo:
         if self._keeping.done():
             self._keeping.result()
         looked = self._look_at_contracts()
-        return tuple(_lag(one, looked.get(one.contract, {})) for one in self.plan.contracts)
+        views = tuple(_lag(one, looked.get(one.contract, {})) for one in self._promised())
+        return (*views, self._feed_lag())
+
+    def _promised(self) -> list[ContractPlan]:
+        """What runs, without the views that only the feed reads."""
+        plan = self.plan
+        return [one for one in plan.contracts if feed_of(one.contract, plan.catalogue.feeds) is None]
+
+    def _feed_lag(self) -> Lag:
+        feed, seen, readers = self.plan.catalogue.feeds[FEED], self._feed_status(), self._readers
+        worst_s = 0.0 if readers is None else readers.worst_lag_s
+        return Lag(FEED, "feed", feed.site, feed.freshness_s, seen.get("lag_s"), worst_s)
+
+    def _feed_status(self) -> Mapping[str, Any]:
+        return next((one for one in self._host.status()["feeds"] if one["id"] == FEED), {})
+
+    def read_page(self, who: str) -> Mapping[str, Any]:
+        """A page of somebody's feed. Raises `ConnectError` while it is being filled."""
+        return self._host.read_feed(FEED, who, None, None)
 
     def arrivals(self) -> tuple[Arrival, ...]:
         """Rows of visitors that came to the view since the last call."""
@@ -248,6 +274,15 @@ class Demo:
         """A psql that is there: the machine's, or the one of the embedded server."""
         return "psql" if shutil.which("psql") else str(find_binaries(server_user()) / "psql")
 
+    @property
+    def command(self) -> str:
+        """Our own command, as somebody in another terminal can call it."""
+        return "headrace" if shutil.which("headrace") else str(Path(sys.executable).with_name("headrace"))
+
+    @property
+    def project(self) -> Path:
+        return self._folder.project
+
     # End
 
     def finish(self) -> Closing:
@@ -260,6 +295,7 @@ class Demo:
         seconds, kept = time.monotonic() - self._running_since, tuple(self._judge_promises())
         found = compare_views(self._folder.project, self._environment)
         load.stop()
+        feed = self._judge_feed()
         plan, service = self.plan, self._host.status()["service"]
         moved = [name for name, edge in plan.graph.edges.items() if edge.op is Operator.COPY]
         accounts = self._host.service.accounts
@@ -275,12 +311,31 @@ class Demo:
             cost=plan.money,
             separate_cost=self._separate.result().money,
             comparison=found,
+            feed=feed,
             load_error=load.error,
+        )
+
+    def _judge_feed(self) -> FeedResult:
+        readers = self._readers
+        assert readers is not None
+        readers.stop()
+        feed, people = self.plan.catalogue.feeds[FEED], choose_people(readers.people)
+        different = compare_pages(people, self.read_page, self._databases.follows(), feed.limit)
+        seen = self._feed_status()
+        return FeedResult(
+            freshness_s=feed.freshness_s,
+            pages=readers.pages,
+            worst_lag_s=readers.worst_lag_s,
+            compared=len(people),
+            different=different,
+            pairs=seen.get("pairs") or 0,
+            stored_ahead=seen.get("stored_ahead") or 0,
+            p95_ms=seen.get("p95_ms"),
         )
 
     def _judge_promises(self) -> Iterator[PromiseResult]:
         found = self._look_at_contracts()
-        for one in self.plan.contracts:
+        for one in self._promised():
             if (numbers := found.get(one.contract)) is not None:
                 worst_s, violated_s = numbers["worst_lag_s"], numbers["violated_s"]
                 yield PromiseResult(one.contract, one.freshness_s, worst_s, numbers["episodes"], violated_s)
@@ -295,6 +350,8 @@ class Demo:
             ending.callback(self._databases.stop)
             ending.callback(self._open.close)
             ending.callback(self._threads.shutdown, wait=True, cancel_futures=True)
+            if self._readers is not None:
+                ending.callback(self._readers.stop)
             if self._opened is not None:
                 ending.callback(self._opened.stop.set)
             elif self._engine is not None:

@@ -126,6 +126,30 @@ class SampleLoad:
             heapq.heapreplace(due, (time.monotonic() + chance.expovariate(habit.per_second), number))
 
 
+FOLLOWED = "SELECT uid FROM users JOIN follows ON follows.whom = users.name WHERE follows.who = %s"
+NEWEST = "SELECT post FROM posts WHERE uid = ANY (%s) ORDER BY at DESC, post DESC LIMIT %s"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFollows:
+    """Who follows whom in the sample, and what they wrote, as its databases say it: what a feed is compared with."""
+
+    people: str
+    posts: str
+
+    def list_followers(self) -> list[str]:
+        """Everybody who follows somebody."""
+        with psycopg.connect(self.people) as session:
+            return [who for (who,) in session.execute("SELECT DISTINCT who FROM follows ORDER BY who").fetchall()]
+
+    def find_newest(self, who: str, limit: int) -> list[int]:
+        """The newest posts of everybody whom somebody follows."""
+        with psycopg.connect(self.people) as session:
+            followed = [uid for (uid,) in session.execute(FOLLOWED, [who]).fetchall()]
+        with psycopg.connect(self.posts) as session:
+            return [post for (post,) in session.execute(NEWEST, [followed, limit]).fetchall()]
+
+
 class SampleDatabases:
     """The databases of a sample project, on a server of their own, and the apps that write to them.
 
@@ -146,6 +170,9 @@ class SampleDatabases:
 
     def admit_guest(self, database: str) -> str:
         return admit_guest(self._server, database)
+
+    def follows(self) -> SampleFollows:
+        return SampleFollows(self._addresses["people"], self._addresses["posts"])
 
     def start_load(self) -> SampleLoad:
         self._load = SampleLoad(self._addresses, read_habits(self._folder))

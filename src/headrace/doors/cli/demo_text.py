@@ -10,10 +10,12 @@ from headrace.doors.cli.compared_text import compared_lines
 from headrace.doors.cli.output import UNBROKEN, join_items, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, refusal_lines
 from headrace.model import amounts
+from headrace.model.feed_names import feed_of
 from headrace.model.plan import Plan
 
 if TYPE_CHECKING:
     from headrace.app.demo import Arrival, Closing, Demo, Lag
+    from headrace.app.demo_feed import FeedResult
 
 BAR = 20
 """Characters of a lag that has reached what is promised."""
@@ -28,13 +30,19 @@ def opening_text(running: Demo) -> str:
 
 def _promises(plan: Plan) -> Iterator[str]:
     catalogue = plan.catalogue
-    sources = [f"{source.name} ({source.site})" for source in catalogue.sources.values()]
-    kept, asked = len(plan.contracts), len(catalogue.contracts)
+
+    def is_declared(name: str) -> bool:
+        return feed_of(name, catalogue.feeds) is None
+
+    sources = [f"{one.name} ({one.site})" for one in catalogue.sources.values() if is_declared(one.name)]
+    views = [name for name in catalogue.views if is_declared(name)]
+    asked = sum(map(is_declared, catalogue.contracts))
+    kept = asked - len(plan.rejected)
     yield ""
     yield from wrap(
         f"Four apps write to {len(sources)} tables in {len(catalogue.sites)} regions: {join_items(sources)}."
-        f" {len(catalogue.views)} views of them are kept fresh for {kept} contracts, at a planned cost of"
-        f" {dollars_per_hour(plan.money).replace(' ', UNBROKEN)}."
+        f" {len(views)} views of them are kept fresh for {kept} contracts, and a feed for everybody who follows"
+        f" others, at a planned cost of {dollars_per_hour(plan.money).replace(' ', UNBROKEN)}."
         f" {asked - kept} of {asked} contracts is refused, because it could not be kept:",
         "",
     )
@@ -44,6 +52,7 @@ def _promises(plan: Plan) -> Iterator[str]:
 
 def _take_part(running: Demo) -> Iterator[str]:
     from headrace.app.demo import GUEST_VIEW, INSERT
+    from headrace.app.demo_feed import FEED, GUEST_READER
 
     promised = next(one for one in running.plan.contracts if one.view == GUEST_VIEW)
     within = amounts.format_seconds(promised.freshness_s).replace(" ", UNBROKEN)
@@ -53,6 +62,11 @@ def _take_part(running: Demo) -> Iterator[str]:
     yield ""
     yield f"  {shlex.quote(running.psql)} {running.guest_address} \\"
     yield f'    -c "{INSERT}"'
+    yield ""
+    yield from wrap("Somebody who follows its author reads it on the first page of the feed:", "")
+    yield ""
+    yield f"  {shlex.quote(running.command)} feeds show {FEED} {GUEST_READER} \\"
+    yield f"    {shlex.quote(str(running.project))}"
 
 
 class Screen:
@@ -142,6 +156,7 @@ def closing_text(closing: Closing) -> str:
         *_work(closing),
         "",
         *_equal(closing),
+        *_say_feed(closing.feed),
     ]
     return "\n".join(lines)
 
@@ -157,7 +172,20 @@ def _say_kept(closing: Closing) -> Iterator[str]:
         ]
         for one in closing.kept
     ]
-    yield from table(rows, indent=0, head=head)
+    feed = closing.feed
+    yield from table(
+        [
+            *rows,
+            [
+                "home, a feed",
+                amounts.format_seconds(feed.freshness_s),
+                f"{feed.worst_lag_s:.1f} s",
+                f"in {feed.pages} pages",
+            ],
+        ],
+        indent=0,
+        head=head,
+    )
 
 
 def _work(closing: Closing) -> Iterator[str]:
@@ -187,6 +215,15 @@ def _equal(closing: Closing) -> Iterator[str]:
     yield from compared_lines(closing.comparison)
 
 
+def _say_feed(feed: FeedResult) -> Iterator[str]:
+    ahead = f"{feed.stored_ahead:,} of {feed.pairs:,} pairs are stored ahead"
+    pages = "" if feed.p95_ms is None else f", 95 % of pages took at most {feed.p95_ms:.0f} ms"
+    equal = feed.compared - len(feed.different)
+    yield from wrap(f"{equal} of {feed.compared} pages of the feed equal the databases; {ahead}{pages}", "")
+    if feed.different:
+        yield from wrap(f"pages that differ: {', '.join(feed.different)}", "")
+
+
 def closing_document(plan: Plan, closing: Closing) -> dict[str, object]:
     return {
         "ok": closing.ok,
@@ -214,5 +251,14 @@ def closing_document(plan: Plan, closing: Closing) -> dict[str, object]:
         "cost_h": closing.cost * 3600,
         "separate_cost_h": closing.separate_cost * 3600,
         "recompute": closing.comparison.document(),
+        "feed": {
+            "pages": closing.feed.pages,
+            "worst_lag_s": closing.feed.worst_lag_s,
+            "compared": closing.feed.compared,
+            "different": list(closing.feed.different),
+            "pairs": closing.feed.pairs,
+            "stored_ahead": closing.feed.stored_ahead,
+            "p95_ms": closing.feed.p95_ms,
+        },
         "error": closing.load_error,
     }
