@@ -52,13 +52,16 @@ def test_status_says_what_was_checked_and_what_cannot_be() -> None:
     others = [
         {"kind": "view", "name": "sales", "found": "not yet checked", "checked": None},
         {"kind": "view", "name": "all", "found": "not checked", "checked": None, "reason": "it is too large"},
+        {"kind": "source", "name": "a", "found": "not checked", "checked": None, "reason": "it is ours"},
+        {"kind": "source", "name": "b", "found": "not checked", "checked": None, "reason": "it is ours"},
     ]
     document = {"contracts": [], "slots": [], "service": SERVICE, "checks": {"subjects": [checked, *others]}}
     assert status_text(document, 102.0).splitlines() == [
         "running as process 7",
-        "  checked in the background: 1 of 1 source and 0 of 2 views, the oldest 12.0 s",
+        "  checked in the background: 1 of 3 sources and 0 of 2 views, the oldest 12.0 s",
         "    ago",
         "  view all is not checked: it is too large",
+        "  sources a, b are not checked: each is ours",
     ]
 
 

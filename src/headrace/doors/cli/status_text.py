@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace.doors.cli.output import table, wrap
+from headrace.doors.cli.output import join_items, table, wrap
 from headrace.model import amounts
 from headrace.model.words import name_ids, put_in_words
 
@@ -90,9 +91,18 @@ def _checks(checks: Document, now: float) -> Iterator[str]:
     if times:
         counts = " and ".join(_count_checked(subjects, kind) for kind in ("source", "view"))
         yield from wrap(f"checked in the background: {counts}, the oldest {ago(now - min(times))}", "  ", "    ")
+    names: dict[tuple[str, str], list[str]] = {}
     for one in subjects:
         if one["found"] == "not checked":
-            yield from wrap(f"{one['kind']} {one['name']} is not checked: {put_in_words(one['reason'])}", "  ", "    ")
+            names.setdefault((one["kind"], put_in_words(one["reason"])), []).append(one["name"])
+    for (kind, reason), same in names.items():
+        yield from wrap(_say_unchecked(kind, same, reason), "  ", "    ")
+
+
+def _say_unchecked(kind: str, names: Sequence[str], reason: str) -> str:
+    if len(names) == 1:
+        return f"{kind} {names[0]} is not checked: {reason}"
+    return f"{kind}s {join_items(names)} are not checked: {re.sub('^it is ', 'each is ', reason)}"
 
 
 def _count_checked(subjects: Sequence[Document], kind: str) -> str:
