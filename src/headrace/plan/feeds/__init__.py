@@ -11,5 +11,5 @@
     load          what a feed takes                       explain_feed  why a feed, or a pair of it, is planned so
 
 A feed event that is pushed is stored ahead; one that is pulled is fetched on read. The model, the proofs and what the
-original paper (Feeding Frenzy, SIGMOD 2010) gets wrong are in `docs/feeds.md`.
+original paper (Feeding Frenzy, SIGMOD 2010) gets wrong are in `docs/deciding-feeds.md`.
 """

@@ -15,7 +15,7 @@ from headrace.plan.feeds.amounts import Amounts, Positions
 
 
 class Model(StrEnum):
-    """What a query pays for the producers that are pulled; `docs/feeds.md` has the formulas."""
+    """What a query pays for the producers that are pulled; `docs/deciding-feeds.md` has the formulas."""
 
     RPC = "rpc"
     """One call to each."""
