@@ -17,7 +17,7 @@ import pyarrow as pa
 from bench.feeds_history import Version
 from bench.feeds_people import EPOCH, SeenEntry, SeenPage
 from bench.feeds_world import KEEP, LIMIT, MORE_THAN, PER_PRODUCER, WITHIN_S
-from headrace.run.feeds.cursor import SIGNATURE_BYTES
+from headrace.run.feeds.signed import SIGNATURE_BYTES
 
 AT_ONCE = 500
 """Pages that one statement compares."""

@@ -14,6 +14,7 @@ from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Commit, CommitMark, HeldLease, Lease, Log, StoredFile
 from headrace.run.feeds.batch import FeedSizes, Flip, PartChanges, PartRows
+from headrace.run.feeds.changes import FeedChanges, StreamPlace
 from headrace.run.feeds.page import FeedRead, PageCursor, PageEntry, PageRules, Place
 from headrace.run.push.items import Item, ItemOutcome
 
@@ -208,6 +209,9 @@ class FeedReader(Protocol):
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         """The newest events of each producer, as far as events are known."""
+
+    def read_changes(self, asked: Sequence[tuple[str, StreamPlace]]) -> Sequence[FeedChanges | None]:
+        """What changed for each consumer after a place, in one round trip; None while its part is not there."""
 
     def count_unread(self, consumer: str) -> int | None:
         """Entries that are newer than the last one seen; None if nobody has said what was seen."""

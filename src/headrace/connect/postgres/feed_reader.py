@@ -16,6 +16,7 @@ from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
 from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import ConnectError
 from headrace.run.feeds.batch import part_of
+from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
 ATTEMPTS = 2
@@ -101,6 +102,36 @@ SELECT (
     ) unread
 ) AS unread FROM {{seen}} seen WHERE seen.consumer = %(consumer)s
 """
+# What is new or gone is looked up once for all who ask, by when; then everybody is told what they follow.
+_CHANGES: LiteralString = """
+WITH asked AS MATERIALIZED (
+    SELECT asked.*, clock.t, asked.after >= clock.t - %(kept)s AND asked.after >= coalesce(events.started, 0) AS is_told
+    FROM unnest(%(consumers)s::text[], %(parts)s::smallint[], %(after)s::bigint[], %(told_ts)s::bigint[],
+        %(told_id)s::text[], %(told_of)s::text[]) WITH ORDINALITY
+        AS asked(consumer, part, after, told_ts, told_id, told_of, number)
+    JOIN {parts} clock ON clock.part = asked.part AND clock.t IS NOT NULL JOIN {parts} events ON events.part = -1
+), span AS MATERIALIZED (
+    SELECT min(after) AS first, max(t) AS last FROM asked WHERE is_told
+), fresh AS MATERIALIZED (
+    SELECT v.from_t AS at, false AS is_gone, v.producer, v.ts, v.id, v.body, v.to_t AS until
+    FROM {events} v, span WHERE v.from_t >= span.first AND v.from_t <= span.last
+    UNION ALL
+    SELECT v.to_t, true, v.producer, v.ts, v.id, NULL, (
+        SELECT min(w.from_t) FROM {events} w WHERE w.producer = v.producer AND w.id = v.id AND w.from_t >= v.to_t
+    ) FROM {events} v, span
+    WHERE v.to_t < 9223372036854775807 AND v.to_t >= span.first AND v.to_t <= span.last
+)
+SELECT asked.number, asked.t, asked.is_told, change.* FROM asked LEFT JOIN LATERAL (
+    SELECT f.at, f.is_gone, f.producer, f.ts, f.id, f.body FROM fresh f
+    WHERE asked.is_told AND f.at <= asked.t AND (f.at > asked.after
+            OR f.at = asked.after AND (f.ts, f.id, f.producer) > (asked.told_ts, asked.told_id, asked.told_of))
+        AND (f.until IS NULL OR f.until > asked.t)
+        AND EXISTS (SELECT FROM {pairs} p
+            WHERE p.part = asked.part AND p.consumer = asked.consumer AND p.producer = f.producer)
+        AND NOT EXISTS (SELECT FROM {hidden} h WHERE h.consumer = asked.consumer AND h.producer = f.producer)
+    ORDER BY f.at, f.ts, f.id, f.producer LIMIT %(most)s
+) change ON true ORDER BY asked.number, change.at, change.ts, change.id, change.producer
+"""
 _MARK: LiteralString = """
 INSERT INTO {seen} AS s (consumer, ts, id) VALUES (%(consumer)s, %(ts)s, %(id)s)
 ON CONFLICT (consumer) DO UPDATE SET ts = excluded.ts, id = excluded.id WHERE (s.ts, s.id) < (excluded.ts, excluded.id)
@@ -151,6 +182,23 @@ class PostgresFeedReader:
         if not rows:
             return None
         return FeedRead(rows[0]["t"], tuple(_entry(row) for row in rows if row["body"] is not None))
+
+    def read_changes(self, asked: Sequence[tuple[str, StreamPlace]]) -> Sequence[FeedChanges | None]:
+        told = [(None, None, None) if place.told is None else place.told for _, place in asked]
+        said = {
+            "consumers": [consumer for consumer, _ in asked],
+            "parts": [part_of(consumer) for consumer, _ in asked],
+            "after": [place.t for _, place in asked],
+            "told_ts": [one[0] for one in told],
+            "told_id": [one[1] for one in told],
+            "told_of": [one[2] for one in told],
+            "kept": KEPT_AFTER_END,
+            "most": MOST_CHANGES + 1,
+        }
+        rows: dict[int, list[dict[str, Any]]] = {}
+        for row in self._fetch(_CHANGES, said):
+            rows.setdefault(row["number"], []).append(row)
+        return [_changes(rows[number]) if number in rows else None for number in range(1, len(asked) + 1)]
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         return [_entry(row) for row in self._fetch(_NEWEST_OF, {"producers": list(producers), "limit": limit})]
@@ -217,6 +265,17 @@ class PostgresFeedReader:
             self._session.execute("SET plan_cache_mode = force_generic_plan")
             self._session.execute("SET jit = off")
         return self._session
+
+
+def _changes(rows: Sequence[Mapping[str, Any]]) -> FeedChanges:
+    t, found = rows[0]["t"], [row for row in rows if row["at"] is not None]
+    if not rows[0]["is_told"] or len(found) > MOST_CHANGES:
+        return FeedChanges(t, (), is_complete=False)
+    changes = (
+        FeedChange(row["at"], PageEntry(row["producer"], row["ts"], row["id"], row["body"]), row["is_gone"])
+        for row in found
+    )
+    return FeedChanges(t, tuple(changes))
 
 
 def _entry(row: Mapping[str, Any]) -> PageEntry:

@@ -19,10 +19,9 @@ from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
 from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
+from headrace.run.feeds.changes import KEPT_AFTER_END
 
 ROWS_AT_ONCE = 50_000
-KEPT_AFTER_END = 30_000_000
-"""Microseconds for which an event that is gone can still be read as of a time before."""
 
 
 NOTHING_GONE = [(None, None)]

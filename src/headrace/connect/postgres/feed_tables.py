@@ -3,7 +3,7 @@
     home_events   events by producer, each version from when to when it is there: a part reads as of its own time
     home_pairs    who follows whom, and whether that is stored ahead
     home_feed     what is stored ahead: a row for each pair, its newest entries in two arrays, newest first
-    home_parts    the time of each part and of events (-1), and who may change them
+    home_parts    the time of each part and of events (-1), when they were filled, and who may change them
     home_hidden   whom a consumer does not want to see; home_seen the last entry seen; home_rates counters that fade
     feeds         whose each feed is
 
@@ -33,6 +33,7 @@ _MAKE: tuple[LiteralString, ...] = (
         producer text COLLATE "C" NOT NULL, ts bigint NOT NULL, id text COLLATE "C" NOT NULL, body jsonb NOT NULL,
         from_t bigint NOT NULL, to_t bigint NOT NULL, PRIMARY KEY (producer, ts, id, from_t))""",
     "CREATE INDEX IF NOT EXISTS {ended} ON {events} (to_t) WHERE to_t < 9223372036854775807",
+    "CREATE INDEX IF NOT EXISTS {fresh} ON {events} (from_t)",
     """CREATE TABLE IF NOT EXISTS {pairs} (
         part smallint NOT NULL, consumer text COLLATE "C" NOT NULL, producer text COLLATE "C" NOT NULL,
         ahead boolean NOT NULL, since bigint NOT NULL, PRIMARY KEY (part, consumer, producer))""",
@@ -42,6 +43,7 @@ _MAKE: tuple[LiteralString, ...] = (
         WITH (fillfactor = 70)""",
     """CREATE TABLE IF NOT EXISTS {parts} (
         part smallint PRIMARY KEY, t bigint, epoch bigint NOT NULL, meaning text NOT NULL) WITH (fillfactor = 50)""",
+    "ALTER TABLE {parts} ADD COLUMN IF NOT EXISTS started bigint",
     """CREATE TABLE IF NOT EXISTS {hidden} (
         consumer text COLLATE "C" NOT NULL, producer text COLLATE "C" NOT NULL, kind text NOT NULL,
         PRIMARY KEY (consumer, producer, kind))""",
@@ -66,7 +68,7 @@ CLOCKS: LiteralString = "SELECT part, t FROM {parts} WHERE t IS NOT NULL"
 MOVE: LiteralString = """
 UPDATE {parts} SET t = %(upto)s WHERE part = ANY (%(parts)s) AND t = %(after)s AND epoch = %(epoch)s
 """
-SET: LiteralString = "UPDATE {parts} SET t = %(t)s WHERE part = %(part)s AND epoch = %(epoch)s"
+SET: LiteralString = "UPDATE {parts} SET t = %(t)s, started = %(t)s WHERE part = %(part)s AND epoch = %(epoch)s"
 FIND_PARTS: LiteralString = "SELECT part, t, epoch FROM {parts} WHERE part = ANY (%(parts)s) ORDER BY part"
 
 ADD_EVENTS: LiteralString = """
@@ -187,7 +189,8 @@ class StoreTables:
         self.names = {name: sql.Identifier(SCHEMA, f"{feed}_{name}") for name in NAMES}
 
     def name_in(self, statement: LiteralString) -> sql.Composed:
-        return sql.SQL(statement).format(**self.names, ended=sql.Identifier(f"{self.feed}_ended"))
+        indexes = {name: sql.Identifier(f"{self.feed}_{name}") for name in ("ended", "fresh")}
+        return sql.SQL(statement).format(**self.names, **indexes)
 
     def make(self, session: Connection, project: str) -> str:
         """Makes tables that are missing; whose feed it is."""

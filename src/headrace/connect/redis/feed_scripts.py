@@ -7,7 +7,8 @@
     F:{p17}:h:anna    whom a consumer does not see; F:{p17}:s:anna the last entry seen
     F:e:bob           a producer's events by time, each as `id NUL from NUL to`; `to` is empty while it is there
     F:b:bob           their bodies by `id NUL from`; F:o:bob the beginning of each that is there, by `time NUL id`
-    F:x               versions that have ended, by when; F:producers who has events; F:r:reads counters that fade
+    F:x               versions that have ended, by when; F:n those that are new; F:producers who has events
+    F:r:reads         counters that fade
 
 Keys of a part share a hash tag, so that a cluster keeps them together. Numbers that people see are texts here, since
 Lua's JSON writes large ones with fewer digits.
@@ -78,7 +79,7 @@ if not said.after and said.first then
   for _, producer in ipairs(redis.call('SMEMBERS', F .. ':producers')) do
     redis.call('DEL', F .. ':e:' .. producer, F .. ':b:' .. producer, F .. ':o:' .. producer)
   end
-  redis.call('DEL', F .. ':producers', F .. ':x')
+  redis.call('DEL', F .. ':producers', F .. ':x', F .. ':n')
 end
 -- What goes at a time goes before what comes at it.
 for _, row in ipairs(said.rows) do
@@ -90,6 +91,7 @@ for _, row in ipairs(said.rows) do
     redis.call('ZADD', events, ts, id .. NUL .. t .. NUL)
     redis.call('HSET', bodies, id .. NUL .. t, body)
     redis.call('HSET', open, ts .. NUL .. id, t)
+    if said.after then redis.call('ZADD', F .. ':n', t, cjson.encode({producer, id, ts, t})) end
   elseif there and not comes and tonumber(there) < tonumber(t) then  -- else it was done before
     redis.call('ZREM', events, id .. NUL .. there .. NUL)
     redis.call('ZADD', events, ts, id .. NUL .. there .. NUL .. t)
@@ -98,6 +100,7 @@ for _, row in ipairs(said.rows) do
   end
 end
 if said.last then redis.call('HSET', clock('events'), 't', said.upto) end
+if said.last and not said.after then redis.call('HSET', clock('events'), 'started', said.upto) end
 return {'done'}
 """
 )
@@ -280,6 +283,64 @@ return {math.min(count, said.most)}
 """
 )
 
+CHANGES = (
+    PREAMBLE
+    + """
+local started = tonumber(redis.call('HGET', clock('events'), 'started') or '0')
+local function find_end(producer, ts, id, from)  -- of a version; nil if it is not there
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', F .. ':e:' .. producer, ts, ts)) do
+    local own, begun, to = cut(member)
+    if own == id and begun == from then return to end
+  end
+  return nil
+end
+local function is_read(producer, id, at)  -- whether any version of an event is there
+  for _, member in ipairs(redis.call('ZRANGE', F .. ':e:' .. producer, 0, -1)) do
+    local own, from, to = cut(member)
+    if own == id and is_there(from, to, at) then return true end
+  end
+  return false
+end
+local answer = {}
+for n, ask in ipairs(said.asked) do
+  local consumer, P, after = ask[1], F .. ':{' .. ask[2] .. '}:', tonumber(ask[3])
+  local t = redis.call('HGET', clock(ask[2]), 't')
+  local rows = {}
+  if t and (after < tonumber(t) - said.kept or after < started) then
+    rows = {t, 0}
+  elseif t then
+    rows = {t, 1}
+    local at, hidden = tonumber(t), {}
+    for _, row in ipairs(redis.call('SMEMBERS', P .. 'h:' .. consumer)) do
+      hidden[string.sub(row, 1, string.find(row, NUL, 1, true) - 1)] = true
+    end
+    local function is_told(when, ts, id, producer)
+      if when == after and (not ask[4] or not newer({ts, id, producer}, {tonumber(ask[4]), ask[5], ask[6]})) then
+        return false
+      end
+      return not hidden[producer] and redis.call('HEXISTS', P .. 'p:' .. consumer, producer) == 1
+    end
+    for _, member in ipairs(redis.call('ZRANGEBYSCORE', F .. ':n', number(after), t)) do
+      local producer, id, ts, from = unpack(cjson.decode(member))
+      local to = find_end(producer, ts, id, from)
+      if to and is_there(from, to, at) and is_told(tonumber(from), tonumber(ts), id, producer) then
+        rows[#rows + 1] = {from, 0, producer, ts, id, redis.call('HGET', F .. ':b:' .. producer, id .. NUL .. from)}
+      end
+    end
+    for _, member in ipairs(redis.call('ZRANGEBYSCORE', F .. ':x', number(after), t)) do
+      local producer, id, from, to = unpack(cjson.decode(member))
+      local ts = redis.call('ZSCORE', F .. ':e:' .. producer, id .. NUL .. from .. NUL .. to)
+      if ts and is_told(tonumber(to), tonumber(ts), id, producer) and not is_read(producer, id, at) then
+        rows[#rows + 1] = {to, 1, producer, number(tonumber(ts)), id, ''}
+      end
+    end
+  end
+  answer[n] = rows
+end
+return answer
+"""
+)
+
 NEWEST = (
     PREAMBLE
     + """
@@ -341,6 +402,7 @@ for _, part in ipairs(said.parts) do
   if not t then return 0 end
   horizon = math.min(horizon or tonumber(t), tonumber(t))
 end
+redis.call('ZREMRANGEBYSCORE', F .. ':n', '-inf', '(' .. number(horizon - said.kept))
 local ended = redis.call('ZRANGEBYSCORE', F .. ':x', '-inf', '(' .. number(horizon - said.kept))
 for _, member in ipairs(ended) do
   local row = cjson.decode(member)

@@ -19,11 +19,10 @@ from redis.exceptions import RedisError
 from headrace.connect.redis import feed_scripts as scripts
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
+from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
 EVENTS_AT_ONCE = 5_000
-KEPT_AFTER_END = 30_000_000
-"""Microseconds for which an event that is gone can still be read as of a time before."""
 ANSWER_WITHIN_S = 30.0
 EVENTS_NAME = "events"
 
@@ -190,6 +189,11 @@ class RedisFeedReader(RedisFeed):
         t, *rows = self._run(scripts.PAGE, **said) or [None]
         return None if t is None else FeedRead(int(t), tuple(map(_entry, rows)))
 
+    def read_changes(self, asked: Sequence[tuple[str, StreamPlace]]) -> Sequence[FeedChanges | None]:
+        places = [(who, name_part(part_of(who)), str(one.t), *_tell_place(one)) for who, one in asked]
+        found = self._run(scripts.CHANGES, asked=places, kept=KEPT_AFTER_END)
+        return [_read_changes(one) for one in found]
+
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         return [_entry(row) for row in self._run(scripts.NEWEST, producers=list(producers), limit=limit)]
 
@@ -251,6 +255,23 @@ def _all_parts() -> list[str]:
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _tell_place(place: StreamPlace) -> Sequence[str]:
+    return () if place.told is None else (str(place.told[0]), *place.told[1:])
+
+
+def _read_changes(found: Sequence[Any]) -> FeedChanges | None:
+    if not found:
+        return None
+    t, is_complete, *rows = found
+    changes = [
+        FeedChange(int(at), PageEntry(who, int(time), id_, json.loads(body or "null")), bool(is_gone))
+        for at, is_gone, who, time, id_, body in rows
+    ]
+    if not is_complete or len(changes) > MOST_CHANGES:
+        return FeedChanges(int(t), (), is_complete=False)
+    return FeedChanges(int(t), tuple(sorted(changes, key=lambda one: one.order)))
 
 
 def _entry(row: Sequence[Any]) -> PageEntry:

@@ -1,17 +1,13 @@
-"""Cursors as text that people can neither read nor change: they are signed for one feed and one consumer."""
+"""Cursors and places in streams as texts, signed for one feed and one consumer."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
 import json
 
 from headrace.model.errors import UsageError
+from headrace.run.feeds.changes import StreamPlace
 from headrace.run.feeds.page import PageCursor
-
-SIGNATURE_BYTES = 16
+from headrace.run.feeds.signed import read_signed, write_signed
 
 
 class WrongCursor(UsageError):
@@ -20,29 +16,30 @@ class WrongCursor(UsageError):
 
 def write_cursor(cursor: PageCursor, feed: str, consumer: str, key: bytes) -> str:
     said = json.dumps([cursor.as_of, cursor.ceiling, cursor.shown], separators=(",", ":"), ensure_ascii=False).encode()
-    return base64.urlsafe_b64encode(_sign(said, feed, consumer, key) + said).rstrip(b"=").decode("ascii")
+    return write_signed(said, ("cursor", feed, consumer), key)
 
 
 def read_cursor(text: str, feed: str, consumer: str, key: bytes) -> PageCursor:
     """Raises `WrongCursor`."""
-    try:
-        given = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise _refuse() from error
-    signature, said = given[:SIGNATURE_BYTES], given[SIGNATURE_BYTES:]
-    if not hmac.compare_digest(signature, _sign(said, feed, consumer, key)):
-        raise _refuse()
+    said = read_signed(text, ("cursor", feed, consumer), key)
+    if said is None:
+        what = "this is no cursor of this feed and consumer"
+        raise WrongCursor(what, "leave it out to begin at the newest entry, or send `next` as given")
     as_of, (time, id_, producer), shown = json.loads(said)
     return PageCursor(as_of, (time, id_, producer), {name: (last[0], last[1]) for name, last in shown.items()})
 
 
-def _sign(said: bytes, feed: str, consumer: str, key: bytes) -> bytes:
-    about = json.dumps(["cursor", feed, consumer]).encode()
-    return hmac.new(key, about + said, hashlib.sha256).digest()[:SIGNATURE_BYTES]
+def write_place(place: StreamPlace, feed: str, consumer: str, key: bytes) -> str:
+    """The id of an event of a stream."""
+    said = json.dumps([place.t, place.told], separators=(",", ":"), ensure_ascii=False).encode()
+    return write_signed(said, ("stream", feed, consumer), key)
 
 
-def _refuse() -> WrongCursor:
-    return WrongCursor(
-        "this is no cursor of this feed and consumer",
-        "leave it out to begin at the newest entry, or send `next` as given",
-    )
+def read_place(text: str, feed: str, consumer: str, key: bytes) -> StreamPlace:
+    """Raises `WrongCursor`."""
+    said = read_signed(text, ("stream", feed, consumer), key)
+    if said is None:
+        what = "this is no event of a stream of this feed and consumer"
+        raise WrongCursor(what, "leave `Last-Event-ID` out to begin now, or send the last `id` as given")
+    t, told = json.loads(said)
+    return StreamPlace(t, None if told is None else (told[0], told[1], told[2]))
