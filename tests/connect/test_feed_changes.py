@@ -93,7 +93,10 @@ def test_nothing_is_told_of_those_who_are_hidden_or_not_followed(place):
     store, reader = fill(place, world), place.open_reader()
     begin = StreamPlace(read_changes(reader, "anna", NOW).t)
     assert begin.t == world.t
-    posted = {(who, "new"): (world.t + 10 * SECOND, {}) for who in ("bob", "zoë", "chad")}
+    later = world.t + 10 * SECOND
+    posted: dict[tuple[str, str], tuple[int, Any]] = {
+        (who, "new"): (later, {}) for who in ("bob", "zoë", "chad")
+    }
     world.change(Moment(posted, world.at(world.t).follows))
     world.bring_events(store, world.t)
     assert read_changes(reader, "anna", begin).changes == (), "her part is not there yet"
@@ -102,8 +105,7 @@ def test_nothing_is_told_of_those_who_are_hidden_or_not_followed(place):
     assert told == [("bob", "a", True), ("zoë", "c", True), ("bob", "b", True), ("bob", "new", False),
                     ("zoë", "new", False)]  # fmt: skip
     reader.hide("anna", "bob", "mute")
-    told = [(one.entry.producer, one.entry.id) for one in read_changes(reader, "anna", begin).changes]
-    assert told == [("zoë", "c"), ("zoë", "new")]
+    assert [one.entry.id for one in read_changes(reader, "anna", begin).changes] == ["c", "new"]
     assert reader.read_changes([("ben", begin)])[0] == FeedChanges(world.t, ())
 
 

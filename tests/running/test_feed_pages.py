@@ -228,7 +228,7 @@ def check_hiding(client: httpx.Client) -> None:
         assert not sees("dora", producer) and sees(producer, "dora") is not hidden_from_the_other
         assert client.delete(path).status_code == 200 and sees("dora", producer)
     assert sees(producer, "dora") is was_seen
-    assert client.put(f"/feeds/home/likes/dora/{producer}").status_code == 422
+    assert client.put(f"/feeds/home/likes/dora/{producer}").status_code == 404
 
 
 def check_refusals(pages: FeedPages) -> None:

@@ -14,6 +14,7 @@ from headrace.connect.files import open_private
 from headrace.coordinate.telling import Progress
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.model.trouble import Trouble
+from headrace.site.feeds.servers import FeedServerSettings
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, last_status
 from headrace.site.process import ServiceProcess, exit_status, module_command, running_process, spawn_detached
@@ -41,6 +42,8 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     Also returns when it has waited for some minutes for something that somebody has to mend.
     """
     folder = Folder(directory)
+    if settings.feed_servers is not None:
+        settings.feed_servers.check()
     refuse_second(folder, say)
     if not (directory / PROJECT_FILE).is_file():
         load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
@@ -51,6 +54,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words += [] if settings.engine is None else ["--engine", settings.engine.value]
     words += ["--shape-links"] if settings.shape_links else []
     words += ["--moved"] if settings.moved else []
+    words += _name_servers(settings.feed_servers)
     with open_private(output) as out, open_private(errors) as err:
         child = spawn_detached(module_command("headrace", *words), out, err)
     told, process, status, progress, waits_for = 0, None, None, Progress(), None
@@ -67,6 +71,15 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     if process is None:
         return Detached(None, seconds, status, errors.read_text().strip())
     return Detached(process, seconds, waits_for=waits_for)
+
+
+def _name_servers(servers: FeedServerSettings | None) -> list[str]:
+    """The options of `up` that ask for them."""
+    if servers is None:
+        return []
+    words = ["--feed-servers", str(servers.count), "--feed-host", servers.host, "--feed-port", str(servers.port)]
+    words += [] if servers.certificate is None else ["--feed-cert", servers.certificate]
+    return words + ([] if servers.key is None else ["--feed-key", servers.key])
 
 
 def _look_at(folder: Folder, pid: int, progress: Progress) -> tuple[ServiceProcess | None, Trouble | None]:

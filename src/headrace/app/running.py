@@ -43,6 +43,7 @@ from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.engine.settings import engine_to_start, heap_bytes
 from headrace.site.engine.start import StartedEngine, start_engine
 from headrace.site.engine.watchdog import EngineWatch, Watchdog
+from headrace.site.feeds.servers import FeedServerSettings
 from headrace.site.folder import Folder
 from headrace.site.home import home_of, refuse_copy
 from headrace.site.last_status import State, last_status
@@ -59,6 +60,7 @@ from headrace.site.snapshot import find_error
 from headrace.site.troubles import DISK
 
 __all__ = [
+    "FeedServerSettings",
     "Say",
     "Serve",
     "Server",
@@ -86,13 +88,14 @@ class UpSettings:
     """Port 0 is any that is free. With `shape_links`, transfers between sites take as long as links are declared to.
 
     `engine` is of the kind that the project says unless another is named. `moved` takes the state in the folder for its
-    own, wherever it was made.
+    own, wherever it was made. Without `feed_servers` the service itself serves feeds, on its own port.
     """
 
     port: int = 0
     engine: RunEngine | None = None
     shape_links: bool = False
     moved: bool = False
+    feed_servers: FeedServerSettings | None = None
 
 
 class Server(Protocol):
@@ -118,6 +121,8 @@ def run_project(
 ) -> Prepared:
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory)
+    if settings.feed_servers is not None:
+        settings.feed_servers.check()
     refuse_second(folder, say)
     folder.check_ledger()
     if not settings.moved:
@@ -180,7 +185,8 @@ def open_host(
         server = serve(host, token, settings.port)
         try:
             write_process(folder, this_process(service.lease, server.port, token, folder))
-            with host.replanning(), host.checking(), host.deciding_feeds():
+            serving = host.serving_feeds(settings.feed_servers)
+            with serving, host.replanning(), host.checking(), host.deciding_feeds():
                 yield host
         finally:
             server.stop()
@@ -290,7 +296,8 @@ def _say_phase(phase: str, host: ServiceHost, began: float) -> str:
     process = read_process(host.folder)
     if phase != "running" or process is None:
         return phase
-    return f"running after {time.monotonic() - began:.1f} s: {process.address}"
+    served = f"; feeds: {host.feed_servers.settings.address}" if host.feed_servers is not None else ""
+    return f"running after {time.monotonic() - began:.1f} s: {process.address}{served}"
 
 
 def _failure(host: ServiceHost) -> Exception:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from headrace.model.errors import ConnectError
 from headrace.run.ports import FeedTarget
+
+MOST_SESSIONS = 300
+"""Of the project's own store: each thread of each feed server has one for every feed."""
 
 
 class OwnStore(Protocol):
@@ -26,7 +30,14 @@ def open_own_store(folder: Path) -> OwnStore:
     """The store in a folder, which may not be there yet; it is not started."""
     from headrace.connect.postgres.embedded import EmbeddedPostgres
 
-    return EmbeddedPostgres(folder)
+    return EmbeddedPostgres(folder, {"max_connections": str(MOST_SESSIONS)})
+
+
+def watch_own_store(folder: Path) -> Callable[[], str | None]:
+    """Says again and again where the store in a folder is that some other process runs; None while nobody does."""
+    from headrace.connect.postgres.embedded import WatchedPostgres
+
+    return WatchedPostgres(folder).find_address
 
 
 def find_target(kind: str, address: str, feed: str, project: str, meaning: str) -> FeedTarget:

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,8 +41,7 @@ from headrace.plan.share.revalue import Measured
 from headrace.run.check.pace import DEFAULT_BUDGET, CheckBudget
 from headrace.run.program import Program
 from headrace.site.auditor import last_look
-from headrace.site.feeds.pages import HiddenKind
-from headrace.site.feeds.posting import change_follows, delete_events, post_events, read_posts
+from headrace.site.feeds.servers import FeedServers, FeedServerSettings
 from headrace.site.folder import Folder
 from headrace.site.forced import write_forced
 from headrace.site.last_status import FILE as STATUS_FILE
@@ -130,6 +129,7 @@ class ServiceHost:
         self._checking: Checking | None = None
         self._refused = RefusedVersions()
         self.feed_deciding: FeedDeciding | None = None
+        self.feed_servers: FeedServers | None = None
         self._upkeep = UpkeepShare()
         self._stopped = StoppedSources()
         self._measured_plan: Plan | None = None
@@ -145,7 +145,8 @@ class ServiceHost:
     def status(self) -> dict[str, Any]:
         moves = () if self._replanning is None else self._replanning.moves
         checks = None if self._checking is None else self._checking.book.shown
-        return status_document(take_snapshot(self.service), self.state, os.getpid(), moves, checks)
+        servers = () if self.feed_servers is None else self.feed_servers.tell()
+        return status_document(take_snapshot(self.service), self.state, os.getpid(), moves, checks, servers)
 
     def write_status(self) -> None:
         with self._writing:
@@ -174,26 +175,6 @@ class ServiceHost:
         if state is None:
             raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
         return ViewReader(state.running.plan, state.program, service.ledger, service.store, state.running.forced)
-
-    def read_feed(self, feed: str, consumer: str, limit: int | None, before: str | None) -> dict[str, Any]:
-        """A page of a feed; `before` is the cursor of the page before it."""
-        return self.service.feed_pages.read(feed, consumer, limit, before)
-
-    def hide_in_feed(self, feed: str, consumer: str, producer: str, kind: str, undo: bool) -> None:
-        """Mutes or blocks a producer for a consumer, or takes that back."""
-        self.service.feed_pages.hide(feed, consumer, producer, HiddenKind(kind), undo)
-
-    def post_to_feed(self, feed: str, posted: Iterable[Mapping[str, Any]]) -> None:
-        """Events as documents: producer, id, time (now if there is none) and body."""
-        post_events(self.folder, self.reader().plan.catalogue, feed, read_posts(posted))
-
-    def delete_from_feed(self, feed: str, producer: str, id_: str) -> None:
-        delete_events(self.folder, self.reader().plan.catalogue, feed, [(producer, id_)])
-
-    def follow_in_feed(self, feed: str, consumer: str, producer: str, undo: bool) -> None:
-        """Has a consumer follow a producer, or no longer."""
-        pair = [(consumer, producer)]
-        change_follows(self.folder, self.reader().plan.catalogue, feed, *(([], pair) if undo else (pair, [])))
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""
@@ -340,6 +321,18 @@ class ServiceHost:
         finally:
             end.set()
             thread.join(timeout=10)
+
+    @contextmanager
+    def serving_feeds(self, settings: FeedServerSettings | None) -> Iterator[None]:
+        """Has feed servers run meanwhile, if any are asked for. They find this process by its record in the folder."""
+        if settings is None:
+            yield
+            return
+        service = self.service
+        servers = FeedServers(self.folder, settings, service.feed_pages.reads, service.journal, service.troubles)
+        with servers.running():
+            self.feed_servers = servers
+            yield
 
     def _replan_until(self, end: threading.Event, look_every_s: float, measure: Measure) -> None:
         pause_s = look_every_s

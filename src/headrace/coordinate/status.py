@@ -11,6 +11,7 @@ from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
 from headrace.site.engine.late_runner import Absence
 from headrace.site.feeds.pages import FeedTold
+from headrace.site.feeds.servers import FeedServerTold
 from headrace.site.last_status import State
 from headrace.site.scrub import ScrubProgress
 from headrace.site.snapshot import ServiceSnapshot
@@ -24,6 +25,7 @@ def status_document(
     pid: int,
     moves: Sequence[ContractMove] = (),
     checks: ChecksShown | None = None,
+    feed_servers: Sequence[FeedServerTold] = (),
 ) -> dict[str, Any]:
     """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told. Whoever reads this later says
     how old it is then (`age_s`).
@@ -50,6 +52,7 @@ def status_document(
             "pushed_rows": counts.rows,
             "push_seconds": counts.seconds,
             "upkeep_seconds": seen.upkeep_s,
+            "feed_servers": [_feed_server(one) for one in feed_servers],
         },
     }
 
@@ -90,6 +93,16 @@ def _feed(told: FeedTold) -> dict[str, Any]:
         "p50_ms": told.find_percentile_ms(0.5),
         "p95_ms": told.find_percentile_ms(0.95),
         "prices": None,
+    }
+
+
+def _feed_server(told: FeedServerTold) -> dict[str, Any]:
+    return {
+        "pid": told.pid,
+        "port": told.port,
+        "state": told.state.value,
+        "restarts": told.restarts,
+        "streams": told.streams,
     }
 
 

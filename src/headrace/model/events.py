@@ -25,7 +25,14 @@ from headrace.model.plan_events import (
     SourcesReread,
     ViewsCompared,
 )
-from headrace.model.push_events import CaptureEnded, ChangesCaptured, DatasetsPushed, DatasetsStored, LogsKeptUp
+from headrace.model.push_events import (
+    CaptureEnded,
+    ChangesCaptured,
+    DatasetsPushed,
+    DatasetsStored,
+    FeedServerEnded,
+    LogsKeptUp,
+)
 from headrace.model.trouble import TroubleKind
 
 # The service
@@ -187,6 +194,7 @@ Event = (
     | DatasetsPushed
     | ChangesCaptured
     | CaptureEnded
+    | FeedServerEnded
     | DatasetsStored
     | LogsKeptUp
     | ContractLate

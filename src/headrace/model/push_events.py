@@ -93,6 +93,20 @@ class CaptureEnded(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class FeedServerEnded(Happening):
+    """A feed server ended by itself; its reason says how. The service starts another after `again_s`."""
+
+    name: ClassVar[str] = "feed server ended"
+    is_warning: ClassVar[bool] = True
+    pid: int
+    again_s: float
+
+    @property
+    def text(self) -> str:
+        return f"feed server {self.pid} ended; the service starts another in {seconds_text(self.again_s)}"
+
+
+@dataclass(frozen=True, slots=True)
 class LogsKeptUp(Happening):
     """Upkeep that ran together: files were merged, or new bases written. `used` is what contracts are charged."""
 

@@ -16,6 +16,7 @@ class TroubleKind(StrEnum):
     CAPTURE = "capture:"
     DELIVERY = "delivery:"
     FEED = "feed:"
+    FEED_SERVER = "feed server:"
     WITHDRAWAL = "withdrawal:"
     ROW = "row:"
     ENGINE = "engine:"
@@ -47,6 +48,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.CAPTURE: ("capture failed", "capture recovered", "databases"),
     TroubleKind.DELIVERY: ("copy failed", "copy recovered", "contracts"),
     TroubleKind.FEED: ("feed behind", "feed recovered", None),
+    TroubleKind.FEED_SERVER: ("feed server failed", "feed server recovered", None),
     TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),
     TroubleKind.ROW: ("view halted", "view mended", "contracts"),
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),

@@ -214,7 +214,7 @@ class FeedReader(Protocol):
         """What changed for each consumer after a place, in one round trip; None while its part is not there."""
 
     def count_unread(self, consumer: str) -> int | None:
-        """Entries that are newer than the last one seen; None if nobody has said what was seen."""
+        """Entries that are newer than the last one seen, or all of them; None while the part is not there."""
 
     def mark_seen(self, consumer: str, place: Place) -> None:
         """The consumer has seen this entry and what is older; one that was said before and is newer stays."""

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.connect.ledger.holder import this_holder
-from headrace.model.catalogue import Link
+from headrace.model.catalogue import Catalogue, Link
+from headrace.model.errors import UsageError
 from headrace.model.events import ServiceStopped, ServiceSuspended
 from headrace.model.log import Commit, Lease
 from headrace.model.words import shorten_message
@@ -36,8 +37,11 @@ from headrace.site.deadline import Deadline
 from headrace.site.deliver.deliveries import Deliveries
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.engine.late_runner import Absence
+from headrace.site.feeds.apps import FeedApps
+from headrace.site.feeds.door import FeedDoor
 from headrace.site.feeds.keepers import FeedKeepers
 from headrace.site.feeds.pages import FeedPages
+from headrace.site.feeds.served import OWN_STORE
 from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.housekeeping import Housekeeping
@@ -69,8 +73,6 @@ ANSWER_WITHIN_S = 8.0
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
 WAKE_EVERY_S = 5.0
-FEEDS_FOLDER = "feeds"
-"""Of the PostgreSQL that keeps feeds which name no store."""
 
 OnPush = Callable[[list[Pushed]], None]
 
@@ -131,7 +133,7 @@ class Service:
         )
         self.feeds = FeedKeepers(
             self.folder.project,
-            self.folder.root / FEEDS_FOLDER,
+            self.folder.root / OWN_STORE,
             ledger,
             self.store,
             lease,
@@ -140,6 +142,8 @@ class Service:
             self.cores,
         )
         self.feed_pages = FeedPages(self.feeds, self.folder.root, self.clock)
+        apps = FeedApps(self.folder, lambda: self.feed_pages.key)
+        self.feed_door = FeedDoor(self.feed_pages, self.folder, self._find_catalogue, apps)
         self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of, copies=self.deliveries.reached)
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)
@@ -257,6 +261,11 @@ class Service:
         self.accounts.follow(wanted.plan)
         self.auditor.watch(wanted.watched)
         self.look()  # the next status has numbers of what runs now, by the promises that hold now
+
+    def _find_catalogue(self) -> Catalogue:
+        if self.running is None:
+            raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
+        return self.running.plan.catalogue
 
     def links(self) -> tuple[Link, ...]:
         """The links of what is on its way to run, then of what runs."""

@@ -25,6 +25,7 @@ SOURCE, CAPTURE, DELIVERY, FEED, WITHDRAWAL, ROW = (
     TroubleKind.ROW,
 )
 ENGINE, STANDSTILL, LINKS = TroubleKind.ENGINE, TroubleKind.STANDSTILL, TroubleKind.LINKS
+FEED_SERVER = TroubleKind.FEED_SERVER
 DAMAGE, DISK, REREAD = TroubleKind.DAMAGE, TroubleKind.DISK, TroubleKind.REREAD
 SOURCE_DIFFERS, VIEW_DIFFERS = TroubleKind.SOURCE_DIFFERS, TroubleKind.VIEW_DIFFERS
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""

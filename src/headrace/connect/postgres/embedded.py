@@ -200,6 +200,21 @@ class EmbeddedPostgres:
         return False
 
 
+class WatchedPostgres:
+    """The server over a folder that another process runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = server_user().reachable(folder.absolute())  # asked once: as root, that takes a process
+
+    def find_address(self) -> str | None:
+        """None while it does not run."""
+        state, data = _read_lines(self._folder / "data" / "postmaster.pid"), self._folder / "data"
+        if len(state) < 8 or state[7].strip() != "ready" or not _serves(int(state[0]), data):
+            return None
+        password = (self._folder / "password").read_text()
+        return f"postgresql://postgres:{password}@127.0.0.1:{state[3].strip()}/postgres"
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -96,11 +96,12 @@ WITH {_PAIRS}
 SELECT (
     SELECT count(*) FROM (
         SELECT FROM pair CROSS JOIN clock CROSS JOIN LATERAL (
-            SELECT FROM {{events}} v WHERE v.producer = pair.producer AND (v.ts, v.id) > (seen.ts, seen.id)
+            SELECT FROM {{events}} v WHERE v.producer = pair.producer
+                AND (v.ts, v.id) > (coalesce(seen.ts, -9223372036854775808), coalesce(seen.id, '') COLLATE "C")
                 AND v.from_t <= clock.t AND clock.t < v.to_t LIMIT %(most)s
         ) e LIMIT %(most)s
     ) unread
-) AS unread FROM {{seen}} seen WHERE seen.consumer = %(consumer)s
+) AS unread FROM clock LEFT JOIN {{seen}} seen ON seen.consumer = %(consumer)s
 """
 # What is new or gone is looked up once for all who ask, by when; then everybody is told what they follow.
 _CHANGES: LiteralString = """

@@ -269,8 +269,7 @@ UNREAD = (
     + _FIND_PAIRS
     + """
 local seen = redis.call('HMGET', P .. 's:' .. said.consumer, 'ts', 'id')
-if not seen[1] then return {} end
-local last, count = {tonumber(seen[1]), seen[2], ''}, 0
+local last, count = {tonumber(seen[1] or '-inf'), seen[2] or '', ''}, 0
 for n = 1, #followed, 2 do
   if not hidden[followed[n]] and count < said.most then
     pull(followed[n], '+inf', said.most, function(ts, id)

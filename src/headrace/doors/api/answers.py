@@ -1,7 +1,7 @@
 """How requests that cannot be served are answered: always with `{"errors": [{message, file, line, column, hint}]}`.
 
-401 without the token, 404 for names and paths that are not there, 422 for what is misread or refused, 503 for what is
-away and comes back by itself.
+401 without a token, 403 for what a token does not allow, 404 for names and paths that are not there, 422 for what is
+misread or refused, 503 for what is away and comes back by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from headrace.doors.cli.output import problem_document
-from headrace.model.errors import ConnectError, InputError, Problem, UnknownName, UsageError
+from headrace.model.errors import ConnectError, HeadraceError, InputError, Problem, UnknownName, UsageError
 
 RETRY_AFTER_S = "2"
 SEND_TOKEN = "send `Authorization: Bearer TOKEN`"
@@ -69,9 +69,23 @@ def _answer(status: int, problems: Iterable[Problem], headers: dict[str, str] | 
     return Response(answer, status, headers, "application/json")
 
 
-def answer_later(error: ConnectError) -> Response:
-    """Something that is needed is away, and comes back by itself."""
-    return _answer(503, [Problem(error.message, None, error.hint)], {"Retry-After": RETRY_AFTER_S})
+def answer_problem(
+    status: int, message: str, hint: str | None = None, headers: dict[str, str] | None = None
+) -> Response:
+    """One thing that is wrong with a request."""
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers = {"WWW-Authenticate": "Bearer"}
+    return _answer(status, [Problem(message, None, hint)], headers)
+
+
+def answer_error(error: HeadraceError) -> Response:
+    """What is away comes back by itself; everything else is wrong with the request."""
+    if isinstance(error, ConnectError):
+        return answer_problem(503, error.message, error.hint, {"Retry-After": RETRY_AFTER_S})
+    if isinstance(error, InputError):
+        return _answer(422, error.problems)
+    assert isinstance(error, UsageError)
+    return answer_problem(404 if isinstance(error, UnknownName) else 422, error.message, error.hint)
 
 
 def _refuse_token(request: Request, error: Exception) -> Response:

@@ -1,114 +1,223 @@
-"""Feeds over HTTP: pages, posts, whom consumers follow and whom they do not want to see."""
+"""Feeds over HTTP: pages and streams, posts, whom consumers follow and whom they do not want to see, tokens.
+
+A page is asked for far more often than anything else, and finding its entries is quick, so the way to it is short: the
+path is matched in a table, a thread finds the entries and writes the answer, and this is sent as it is.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import parse_qsl, quote
 
-from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from headrace.app.running import ServiceHost
-from headrace.doors.api.answers import NAMES_SOMETHING, Errors, answer_later
-from headrace.model.errors import ConnectError
+from headrace.app.feed_serving import FeedCaller, FeedDoor, HiddenKind
+from headrace.doors.api.answers import answer_error, answer_problem
+from headrace.doors.api.feed_streams import FeedStreams
+from headrace.doors.api.feed_table import FeedAct, FeedRequest, PostedEvent, find_request
+from headrace.model.errors import ConnectError, HeadraceError, UsageError
 
-LONGEST_CURSOR = 50_000
-"""Characters: the head of a request has 64 kB."""
+log = logging.getLogger("headrace.http")
 
+THREADS = 8
+"""Each has a session with the store of every feed that it reads."""
+MOST_WAITING = 500
+"""Requests that wait for a thread; those beyond are asked to come again."""
+LARGEST_BODY = 16_000_000
+JSON_HEADER = (b"content-type", b"application/json")
 
-MAY_BE_AWAY: dict[int | str, dict[str, Any]] = {
-    **NAMES_SOMETHING,
-    503: {"model": Errors, "description": "The feed's store is away; try again."},
-}
-
-
-class Hidden(StrEnum):
-    """What a consumer has against a producer, as paths call it."""
-
-    MUTES = "mutes"
-    BLOCKS = "blocks"
-
-
-class Posted(BaseModel):
-    """An event. Without a time it is of now; the body is any JSON."""
-
-    model_config = ConfigDict(extra="forbid")
-    producer: str
-    id: str
-    time: str | None = None
-    body: Any = None
+ExplainPair = Callable[[str, str, str], Any]
+"""Says why a pair of a feed is as it is: feed, consumer, producer."""
+POSTED: TypeAdapter[PostedEvent | list[PostedEvent]] = TypeAdapter(PostedEvent | list[PostedEvent])
 
 
-def feed_routes(api: APIRouter, host: ServiceHost) -> None:
-    @api.get(
-        "/feeds/{feed}/{consumer}",
-        responses=MAY_BE_AWAY,
-        summary="A page of a consumer's feed: {as_of, lag_s, entries, next, stored, pulled}",
-    )
-    def page(
-        feed: str,
-        consumer: str,
-        limit: Annotated[int | None, Query(ge=1, description="entries; those of the feed if left out")] = None,
-        before: Annotated[str | None, Query(description="`next` of the page before", max_length=LONGEST_CURSOR)] = None,
-    ) -> Response:
+class FeedHttp:
+    """Answers requests below `/feeds/`, as an ASGI application.
+
+    `token` is that of the service, which allows everything; None where it does not count.
+    """
+
+    def __init__(self, door: FeedDoor, explain: ExplainPair, token: str | None) -> None:
+        self.streams = FeedStreams(door, self.run)
+        self._door = door
+        self._explain = explain
+        self._token = None if token is None else token.encode()
+        self._pool = ThreadPoolExecutor(THREADS, "feeds")
+        self._waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw_path = scope.get("raw_path") or quote(scope["path"]).encode()
+        found = find_request(scope["method"], raw_path)
+        if not isinstance(found, FeedRequest):
+            await _say_not_there(scope, found)(scope, receive, send)
+            return
+        token = find_token(scope)
+        caller = self.find_caller(token)
+        if caller is None:
+            await answer_problem(401, "this request needs a token of feeds", "send `Authorization: Bearer TOKEN`")(
+                scope, receive, send
+            )
+            return
+        refused = caller.refuse(found.feed, found.names.get("consumer") if found.route.is_own else None)
+        if refused is not None:
+            await answer_problem(403, refused)(scope, receive, send)
+            return
+        if found.route.act is FeedAct.STREAM:
+            await self._stream(found, caller, token, scope, receive, send)
+            return
+        body = b"" if found.route.body is None else await _read_body(receive)
         try:
-            return JSONResponse(host.read_feed(feed, consumer, limit, before))
-        except ConnectError as error:
-            return answer_later(error)
+            query = scope["query_string"]
+            answer = await self.run(lambda: self._answer(found, caller, query, body))
+        except Exception as error:
+            await _say_refused(error)(scope, receive, send)
+            return
+        headers = [JSON_HEADER, (b"content-length", str(len(answer)).encode())]
+        await send({"type": "http.response.start", "status": found.route.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
 
-    @api.post(
-        "/feeds/{feed}/events",
-        responses=NAMES_SOMETHING,
-        summary="Post events, if the feed says `events: api`; one with the id of an earlier one takes its place",
-    )
-    def post(feed: str, posted: Posted | list[Posted]) -> Response:
-        several = posted if isinstance(posted, list) else [posted]
-        host.post_to_feed(feed, [one.model_dump() for one in several])
-        return JSONResponse({"feed": feed, "posted": len(several)})
+    def find_caller(self, token: str) -> FeedCaller | None:
+        """Whose token it is. The service's own may be anything; compared by its bytes, in constant time."""
+        if self._token is not None and hmac.compare_digest(token.encode(errors="replace"), self._token):
+            return FeedCaller(None)
+        return self._door.apps.find_caller(token) if token else None
 
-    @api.delete(
-        "/feeds/{feed}/events/{producer}/{event}",
-        responses=NAMES_SOMETHING,
-        summary="Delete an event that was posted",
-    )
-    def delete(feed: str, producer: str, event: str) -> Response:
-        host.delete_from_feed(feed, producer, event)
-        return JSONResponse({"feed": feed, "producer": producer, "id": event, "deleted": True})
-
-    @api.put(
-        "/feeds/{feed}/follows/{consumer}/{producer}",
-        responses=NAMES_SOMETHING,
-        summary="Follow a producer, if the feed says `follows: api`",
-    )
-    def follow(feed: str, consumer: str, producer: str) -> Response:
-        host.follow_in_feed(feed, consumer, producer, undo=False)
-        return JSONResponse({"feed": feed, "consumer": consumer, "producer": producer, "follows": True})
-
-    @api.delete("/feeds/{feed}/follows/{consumer}/{producer}", responses=NAMES_SOMETHING, summary="Unfollow a producer")
-    def unfollow(feed: str, consumer: str, producer: str) -> Response:
-        host.follow_in_feed(feed, consumer, producer, undo=True)
-        return JSONResponse({"feed": feed, "consumer": consumer, "producer": producer, "follows": False})
-
-    @api.put(
-        "/feeds/{feed}/{what}/{consumer}/{producer}",
-        responses=MAY_BE_AWAY,
-        summary="Mute or block a producer: the consumer does not see it from the next page on",
-    )
-    def hide(feed: str, what: Hidden, consumer: str, producer: str) -> Response:
-        return change_hidden(feed, what, consumer, producer, undo=False)
-
-    @api.delete(
-        "/feeds/{feed}/{what}/{consumer}/{producer}",
-        responses=MAY_BE_AWAY,
-        summary="Take back that a producer was muted or blocked",
-    )
-    def unhide(feed: str, what: Hidden, consumer: str, producer: str) -> Response:
-        return change_hidden(feed, what, consumer, producer, undo=True)
-
-    def change_hidden(feed: str, what: Hidden, consumer: str, producer: str, undo: bool) -> Response:
+    async def run(self, what: Callable[[], Any]) -> Any:
+        """The answer of something that may take a while, from a thread. Raises `ConnectError` if too many wait."""
+        if self._waiting >= MOST_WAITING:
+            raise ConnectError("too many requests wait for the stores of feeds", "try again in a moment")
+        self._waiting += 1
         try:
-            host.hide_in_feed(feed, consumer, producer, what.removesuffix("s"), undo)
-        except ConnectError as error:
-            return answer_later(error)
-        return JSONResponse({"feed": feed, "consumer": consumer, "producer": producer, what.value: not undo})
+            return await asyncio.get_running_loop().run_in_executor(self._pool, what)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        self.streams.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _stream(
+        self, found: FeedRequest, caller: FeedCaller, token: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        try:
+            after = _read_query(found, scope["query_string"]).get("after")
+            last = _find_header(scope, b"last-event-id")
+            begun = await self.streams.begin(found.feed, found.names["consumer"], last, after)
+        except Exception as error:
+            await _say_refused(error)(scope, receive, send)
+            return
+        ends_at = None if caller.claims is None else caller.claims.expires
+        await self.streams.serve(begun, ends_at, lambda: self.find_caller(token) is not None, receive, send)
+
+    def _answer(self, found: FeedRequest, caller: FeedCaller, query: bytes, body: bytes) -> bytes:
+        if found.route.act is FeedAct.PAGE:
+            asked = _read_query(found, query) if query else {}
+            told = self._door.read(found.feed, found.names["consumer"], asked.get("limit"), asked.get("before"))
+        else:
+            told = self._act(found, caller, body)
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+    def _act(self, found: FeedRequest, caller: FeedCaller, body: bytes) -> Any:
+        door, feed, names = self._door, found.feed, found.names
+        consumer, producer = names.get("consumer", ""), names.get("producer", "")
+        match found.route.act:
+            case FeedAct.UNREAD:
+                return door.count_unread(feed, consumer)
+            case FeedAct.SEEN:
+                return door.mark_seen(feed, consumer, _read_model(found, body))
+            case FeedAct.WHY:
+                return self._explain(feed, consumer, producer)
+            case FeedAct.POST:
+                posted = POSTED.validate_json(body)
+                several = posted if isinstance(posted, list) else [posted]
+                return door.post(feed, [one.model_dump() for one in several])
+            case FeedAct.DELETE:
+                return door.delete(feed, producer, names["event"])
+            case FeedAct.FOLLOW | FeedAct.UNFOLLOW as act:
+                return door.follow(feed, consumer, producer, undo=act is FeedAct.UNFOLLOW)
+            case FeedAct.MUTE | FeedAct.UNMUTE as act:
+                return door.hide(feed, consumer, producer, HiddenKind.MUTE, undo=act is FeedAct.UNMUTE)
+            case FeedAct.BLOCK | FeedAct.UNBLOCK as act:
+                return door.hide(feed, consumer, producer, HiddenKind.BLOCK, undo=act is FeedAct.UNBLOCK)
+            case FeedAct.MINT:
+                return door.mint(caller, feed, consumer, _read_model(found, body))
+            case FeedAct.PAGE | FeedAct.STREAM:
+                raise AssertionError("answered elsewhere")
+
+
+def find_token(scope: Scope) -> str:
+    """What a request says that it is allowed by; nothing if it says nothing."""
+    scheme, _, token = _find_header(scope, b"authorization").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _find_header(scope: Scope, wanted: bytes) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")
+
+
+async def _read_body(receive: Receive) -> bytes:
+    """No more of it than is allowed: what is cut off is no JSON."""
+    parts, size = [], 0
+    while size <= LARGEST_BODY:
+        message = await receive()
+        part = message.get("body", b"")
+        size += len(part)
+        parts.append(part)
+        if not message.get("more_body", False):
+            break
+    return b"".join(parts)[: LARGEST_BODY + 1]
+
+
+def _read_model(found: FeedRequest, body: bytes) -> dict[str, Any]:
+    model = found.route.body
+    assert model is not None
+    read: BaseModel = model.model_validate_json(body or b"{}")
+    return read.model_dump(exclude_none=True)
+
+
+def _read_query(found: FeedRequest, query: bytes) -> dict[str, Any]:
+    """Raises `UsageError` for a value that cannot be. What nobody asked for is left out."""
+    read: dict[str, Any] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name in found.route.query:
+            schema = found.route.query[name][0]
+            read[name] = _read_number(name, value) if schema["type"] == "integer" else _read_text(name, value, schema)
+    return read
+
+
+def _read_number(name: str, value: str) -> int:
+    if not (value.isascii() and value.isdecimal()) or len(value) > 18 or int(value) < 1:
+        raise UsageError(f"query.{name}: this is no whole number from 1 on", "see /docs")
+    return int(value)
+
+
+def _read_text(name: str, value: str, schema: Mapping[str, Any]) -> str:
+    if len(value) > schema["maxLength"]:
+        raise UsageError(f"query.{name}: this has more than {schema['maxLength']} characters", "see /docs")
+    return value
+
+
+def _say_refused(error: Exception) -> Response:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, ("body", *first["loc"])))
+        return answer_problem(422, f"{where}: {first['msg']}", "see /docs")
+    if isinstance(error, HeadraceError):
+        return answer_error(error)
+    log.error("a request for a feed failed", exc_info=error)
+    return answer_problem(500, "the request failed", "see .headrace/service.log")
+
+
+def _say_not_there(scope: Scope, methods: list[str]) -> Response:
+    what = f"{scope['method']} {scope['path']}"
+    if methods:
+        return answer_problem(405, f"{what}: method not allowed", "see /docs", {"Allow": ", ".join(methods)})
+    return answer_problem(404, f"{what}: not found", "see /docs")

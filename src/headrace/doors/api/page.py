@@ -14,14 +14,17 @@ table { border-collapse: collapse; margin: .4rem 0; } td { padding: .1rem .8rem 
 """
 
 
-def documentation_page(schema: Mapping[str, Any]) -> str:
+IN_SERVICE = "it is in <code>.headrace/service.json</code>"
+
+
+def documentation_page(schema: Mapping[str, Any], where_token: str = IN_SERVICE) -> str:
     about = schema["info"]
     return "\n".join(
         [
             "<!doctype html><html lang='en'><meta charset='utf-8'>",
             f"<title>{escape(about['title'])}</title><style>{STYLE}</style>",
             f"<h1>{escape(about['title'])}</h1><p>{escape(about['description'])}</p>",
-            "<p>Send <code>Authorization: Bearer TOKEN</code>; the token is in <code>.headrace/service.json</code>. "
+            f"<p>Send <code>Authorization: Bearer TOKEN</code>; {where_token}. "
             "For programs: <a href='/openapi.json'>openapi.json</a>.</p>",
             *_operations(schema),
             "</html>",

@@ -6,7 +6,6 @@ neither other requests nor pushes.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import json
 import threading
@@ -21,6 +20,7 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Security
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.app import reading
 from headrace.app.explaining import explain_running
@@ -28,17 +28,18 @@ from headrace.app.happened import EventsAsked, check_contract, event_document
 from headrace.app.planning import plan_document
 from headrace.app.running import ServiceHost
 from headrace.doors.api.answers import NAMES_SOMETHING, NEEDS_TOKEN, NotAllowed, answer_errors
-from headrace.doors.api.feeds import feed_routes
+from headrace.doors.api.feed_table import PREFIX, describe_paths, describe_schemas
+from headrace.doors.api.feeds import FeedHttp
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
+from headrace.doors.api.serving import END_WITHIN_S, QuietServer
 from headrace.doors.cli.why_text import explained_document
 from headrace.doors.documents import applied_document, reread_document, seen_document
-from headrace.model.errors import UsageError
+from headrace.model.errors import UnknownName, UsageError
 from headrace.model.options import ApplyWishes
 
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0
-TICK_S = 0.5
 ROWS_AT_ONCE = 1000
 MOST_ROWS = 1_000_000
 EVENTS_AT_ONCE, MOST_EVENTS = 50, 10_000
@@ -59,6 +60,22 @@ class ApplyRequest(BaseModel):
     dry_run: bool = False
 
 
+class CountedReads(BaseModel):
+    """Reads by consumer, and the seconds that they took."""
+
+    counts: dict[str, int]
+    seconds: list[float]
+
+
+class ServerReport(BaseModel):
+    """What a feed server has counted since its last report, by feed; `trouble` if it cannot read what runs."""
+
+    model_config = ConfigDict(extra="forbid")
+    reads: dict[str, CountedReads]
+    streams: int
+    trouble: str | None = None
+
+
 class Flag(StrEnum):
     """A yes or no, written in one way only: what else might mean `true` is not guessed."""
 
@@ -66,7 +83,34 @@ class Flag(StrEnum):
     FALSE = "false"
 
 
+class ServiceHttp:
+    """All that a service answers, as an ASGI application: feeds go a shorter way."""
+
+    def __init__(self, host: ServiceHost, token: str) -> None:
+        self.feeds = FeedHttp(host.service.feed_door, lambda *pair: explain_pair(host, *pair), token)
+        self._api = service_api(host, token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_feed = scope["type"] == "http" and scope["path"].startswith(PREFIX)
+        app: ASGIApp = self.feeds if is_feed else self._api
+        await app(scope, receive, send)
+
+
+def explain_pair(host: ServiceHost, feed: str, consumer: str, producer: str) -> dict[str, object]:
+    name = f"{feed}:{consumer}<-{producer}"
+    return explained_document(name, explain_running(host, name), host.status())
+
+
+def describe_service(api: FastAPI) -> dict[str, Any]:
+    """OpenAPI of the service, with feeds, which have a table of their own."""
+    found = api.openapi()
+    components = {**found["components"], "schemas": {**found["components"]["schemas"], **describe_schemas()}}
+    return {**found, "paths": {**found["paths"], **describe_paths()}, "components": components}
+
+
 def service_api(host: ServiceHost, token: str) -> FastAPI:
+    """Everything but feeds."""
+
     def allowed(given: Annotated[HTTPAuthorizationCredentials | None, Security(TOKEN)]) -> None:
         if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
             raise NotAllowed
@@ -81,7 +125,6 @@ def service_api(host: ServiceHost, token: str) -> FastAPI:
     _open_routes(api, host)
     private = APIRouter(dependencies=[Depends(allowed)], responses=NEEDS_TOKEN)
     _reading_routes(private, host)
-    feed_routes(private, host)
     _acting_routes(private, host)
     api.include_router(private)
     answer_errors(api)
@@ -102,12 +145,12 @@ def _open_routes(api: FastAPI, host: ServiceHost) -> None:
 
     @api.get("/openapi.json", include_in_schema=False)
     def openapi() -> JSONResponse:
-        return JSONResponse(api.openapi())
+        return JSONResponse(describe_service(api))
 
     @api.get("/", include_in_schema=False)
     @api.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
-        return HTMLResponse(documentation_page(api.openapi()))
+        return HTMLResponse(documentation_page(describe_service(api)))
 
 
 def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
@@ -203,26 +246,32 @@ def _acting_routes(api: APIRouter, host: ServiceHost) -> None:
     def reread(source: str) -> JSONResponse:
         return JSONResponse(reread_document(host.reread(source)))
 
+    @api.post("/feed-servers/{pid}", responses=NAMES_SOMETHING, summary="For feed servers: what one has served")
+    def report(pid: int, report: ServerReport) -> dict[str, str]:
+        if host.feed_servers is None or not host.feed_servers.hear(pid, report.model_dump()):
+            raise UnknownName(f"process {pid} is no feed server of this service")
+        return {"state": "heard"}
+
     @api.post("/down", summary="End the service", status_code=202)
     def down() -> dict[str, str]:
         host.stop.set()
         return {"state": "stopping"}
 
 
-class _QuietServer(uvicorn.Server):
-    """Looks twice a second whether it shall stop, instead of ten times: most projects are asked rarely."""
-
-    async def main_loop(self) -> None:
-        while not await self.on_tick(0):
-            await asyncio.sleep(TICK_S)
-
-
 class ApiServer:
     """Serves until it is stopped."""
 
-    def __init__(self, api: FastAPI, port: int) -> None:
-        config = uvicorn.Config(api, host=LOOPBACK, port=port, log_config=None, access_log=False, lifespan="off")
-        self._server = _QuietServer(config)
+    def __init__(self, http: ServiceHttp, port: int) -> None:
+        config = uvicorn.Config(
+            http,
+            host=LOOPBACK,
+            port=port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=END_WITHIN_S,
+        )
+        self._server = QuietServer(config, http.feeds.close)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
         until = time.monotonic() + START_WITHIN_S
@@ -250,4 +299,4 @@ class ApiServer:
 
 
 def serve(host: ServiceHost, token: str, port: int) -> ApiServer:
-    return ApiServer(service_api(host, token), port)
+    return ApiServer(ServiceHttp(host, token), port)

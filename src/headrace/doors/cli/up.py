@@ -14,14 +14,16 @@ import typer
 
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, show_errors, write
-from headrace.model.errors import Problem
+from headrace.model.errors import Problem, UsageError
 from headrace.model.left_out import say_left_out
 from headrace.model.options import RunEngine
 
 if TYPE_CHECKING:
     from headrace.app.detached import Detached
     from headrace.app.preparing import Prepared
+    from headrace.app.running import FeedServerSettings
 
+LOOPBACK = "127.0.0.1"
 Detach = Annotated[bool, typer.Option("--detach", help="Start the service in the background; return once it runs.")]
 Port = Annotated[
     int, typer.Option("--port", min=0, max=65535, help="The port for HTTP, on this machine only.", show_default="any")
@@ -51,6 +53,20 @@ Moved = Annotated[
 ]
 
 
+FeedServerCount = Annotated[
+    int,
+    typer.Option(
+        "--feed-servers", min=0, max=64, help="Processes that serve feeds.", show_default="the service itself"
+    ),
+]
+FeedPort = Annotated[
+    int, typer.Option("--feed-port", min=0, max=65535, help="The port of feed servers.", show_default="any")
+]
+FeedHost = Annotated[str, typer.Option("--feed-host", help="Where feed servers listen; elsewhere needs TLS.")]
+FeedCertificate = Annotated[Path | None, typer.Option("--feed-cert", help="Certificate for TLS of feed servers (PEM).")]
+FeedKey = Annotated[Path | None, typer.Option("--feed-key", help="Its key (PEM).")]
+
+
 def up(
     directory: Directory = Path(),
     detach: Detach = False,
@@ -58,12 +74,18 @@ def up(
     engine: EngineOption = None,
     shape_links: ShapeLinks = False,
     moved: Moved = False,
+    feed_servers: FeedServerCount = 0,
+    feed_port: FeedPort = 0,
+    feed_host: FeedHost = LOOPBACK,
+    feed_cert: FeedCertificate = None,
+    feed_key: FeedKey = None,
     json: Json = False,
 ) -> int:
     """Run the project: load its views and keep them fresh."""
     from headrace.app.running import UpSettings, run_project
 
-    settings = UpSettings(port, engine, shape_links, moved)
+    servers = _feed_settings(feed_servers, feed_host, feed_port, feed_cert, feed_key)
+    settings = UpSettings(port, engine, shape_links, moved, servers)
     say = _say_json if json else _say
     if detach:
         from headrace.app.detached import start_detached
@@ -78,6 +100,19 @@ def up(
         return Exit.NO
     say("stopped")
     return Exit.DONE
+
+
+def _feed_settings(
+    count: int, host: str, port: int, certificate: Path | None, key: Path | None
+) -> FeedServerSettings | None:
+    from headrace.app.running import FeedServerSettings
+
+    if count:
+        files = [None if file is None else str(file.absolute()) for file in (certificate, key)]
+        return FeedServerSettings(count, host, port, *files)
+    if port or host != LOOPBACK or certificate is not None or key is not None:
+        raise UsageError("the other options of feed servers need --feed-servers", "say how many: --feed-servers 2")
+    return None
 
 
 def _tell_detached(started: Detached, json: bool) -> int:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from headrace.meaning.python_functions import Functions
+from headrace.model.errors import UsageError
 from headrace.model.log import Log
 from headrace.model.relation import Field, Output
 from headrace.run.feeds.batch import (
@@ -180,6 +181,19 @@ def read_id(text: str, is_whole: bool) -> str:
         return text
     number = int(text[1:])
     return str(number if text[0] == "1" else number - LEAST)
+
+
+def write_id(text: str, is_whole: bool) -> str:
+    """An id as the store has it, from what people call it. Raises `UsageError` for one that cannot be."""
+    if not is_whole:
+        return text
+    try:
+        number = int(text)
+    except ValueError:
+        raise UsageError(f'"{text}" is not an id of this feed', "its ids are whole numbers") from None
+    if abs(number) >= LEAST:
+        raise UsageError(f"{number} is not an id of this feed", "its ids have at most 64 bits")
+    return str(_write_number(number))
 
 
 def _write_number(value: int | None) -> str | None:
