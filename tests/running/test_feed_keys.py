@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from headrace.site.feeds.pages import KEY_FILE, find_key
+from headrace.site.feeds.signing import KEY_FILE, find_key
 
 READERS, PROJECTS = 8, 40
 

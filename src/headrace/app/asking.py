@@ -25,9 +25,11 @@ __all__ = [
     "HINT",
     "TROUBLE",
     "apply_project",
+    "count_unread",
     "follow_in_feed",
     "hide_in_feed",
     "is_running",
+    "mark_seen",
     "post_to_feed",
     "read_feed",
     "reread_source",
@@ -78,37 +80,46 @@ def read_feed(
     directory: Path, feed: str, consumer: str, limit: int | None = None, before: str | None = None
 ) -> dict[str, Any]:
     """A page of a consumer's feed, as a document."""
-    process = _find_process(directory)
     given = {"limit": limit, "before": before}
     asked = urlencode({name: value for name, value in given.items() if value is not None})
-    path = f"/feeds/{quote(feed, safe='')}/{quote(consumer, safe='')}?{asked}"
-    answer: dict[str, Any] = ask(process.port, process.token, "GET", path, within_s=ANSWER_WITHIN_S)
-    return answer
+    return _ask_feed(directory, "GET", (feed, consumer), query=f"?{asked}" if asked else "")
+
+
+def count_unread(directory: Path, feed: str, consumer: str) -> dict[str, Any]:
+    """How many entries are newer than what a consumer has seen, as a document."""
+    return _ask_feed(directory, "GET", (feed, consumer, "unread"))
+
+
+def mark_seen(directory: Path, feed: str, consumer: str, seen: Mapping[str, Any]) -> dict[str, Any]:
+    """Up to an entry, given by its time and id; without both, up to the newest one now."""
+    return _ask_feed(directory, "PUT", (feed, consumer, "seen"), seen)
 
 
 def hide_in_feed(directory: Path, feed: str, pair: tuple[str, str], what: str, undo: bool) -> dict[str, Any]:
     """Mutes or blocks (`what` is `mutes` or `blocks`) the second of a pair for the first, or takes that back."""
-    process = _find_process(directory)
-    path = "/".join(quote(one, safe="") for one in (feed, what, *pair))
-    method = "DELETE" if undo else "PUT"
-    answer: dict[str, Any] = ask(process.port, process.token, method, f"/feeds/{path}", within_s=ANSWER_WITHIN_S)
-    return answer
+    return _ask_feed(directory, "DELETE" if undo else "PUT", (feed, what, *pair))
 
 
 def post_to_feed(directory: Path, feed: str, post: Mapping[str, Any]) -> dict[str, Any]:
     """Posts an event, given as a document: producer, id, time, body."""
-    process = _find_process(directory)
-    path = f"/feeds/{quote(feed, safe='')}/events"
-    answer: dict[str, Any] = ask(process.port, process.token, "POST", path, dict(post), within_s=ANSWER_WITHIN_S)
-    return answer
+    return _ask_feed(directory, "POST", (feed, "events"), post)
 
 
 def follow_in_feed(directory: Path, feed: str, pair: tuple[str, str], undo: bool) -> dict[str, Any]:
     """Has the first of a pair follow the second, or no longer."""
+    return _ask_feed(directory, "DELETE" if undo else "PUT", (feed, "follows", *pair))
+
+
+def _ask_feed(
+    directory: Path, method: str, words: tuple[str, ...], body: Mapping[str, Any] | None = None, query: str = ""
+) -> dict[str, Any]:
+    """Words of a path may hold anything."""
     process = _find_process(directory)
-    path = "/".join(quote(one, safe="") for one in (feed, "follows", *pair))
-    method = "DELETE" if undo else "PUT"
-    answer: dict[str, Any] = ask(process.port, process.token, method, f"/feeds/{path}", within_s=ANSWER_WITHIN_S)
+    path = "/".join(quote(word, safe="") for word in words)
+    given = None if body is None else dict(body)
+    answer: dict[str, Any] = ask(
+        process.port, process.token, method, f"/feeds/{path}{query}", given, within_s=ANSWER_WITHIN_S
+    )
     return answer
 
 

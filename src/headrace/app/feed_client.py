@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from headrace.app.asking import follow_in_feed, hide_in_feed, post_to_feed, read_feed
+from headrace.app.asking import count_unread, follow_in_feed, hide_in_feed, mark_seen, post_to_feed, read_feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,15 @@ class RunningFeed:
     def page(self, consumer: str, limit: int | None = None, before: str | None = None) -> dict[str, Any]:
         """The newest entries of everyone that a consumer follows; `before` is `next` of the page before."""
         return read_feed(self.directory, self.name, consumer, limit, before)
+
+    def unread(self, consumer: str) -> int:
+        """How many entries are newer than what the consumer has seen; 99 is 99 or more."""
+        return int(count_unread(self.directory, self.name, consumer)["unread"])
+
+    def mark_seen(self, consumer: str, time: str | None = None, id: str | None = None) -> None:  # noqa: A002
+        """The consumer has seen the entry of this time and id, and what is older; without both, all that is there."""
+        seen = {"time": time, "id": id}
+        mark_seen(self.directory, self.name, consumer, {name: one for name, one in seen.items() if one is not None})
 
     def post(self, producer: str, body: Any, id: str | None = None, time: dt.datetime | None = None) -> str:  # noqa: A002
         """Posts an event of now, or of a time; its id. An event with the id of an earlier one takes its place."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.doors.cli import output
+from headrace.doors.cli.feed_tokens import tokens
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, write
 from headrace.doors.cli.progress import progress
@@ -24,6 +25,7 @@ MOST_LISTED = 20
 """Pairs that are listed for people."""
 
 feeds = typer.Typer(help="Store feeds ahead or assemble them on read.", no_args_is_help=True)
+feeds.add_typer(tokens, name="tokens")
 
 
 class FeedsEngine(StrEnum):
@@ -197,6 +199,38 @@ def import_(
 
 
 Consumer = Annotated[str, typer.Argument(help="Whose feed.")]
+
+
+@feeds.command()
+def unread(feed: str, consumer: Consumer, directory: Directory = Path(), json: Json = False) -> int:
+    """Count the entries that are newer than what a consumer has seen."""
+    from headrace.app.asking import count_unread
+
+    answer = count_unread(directory, feed, consumer)
+    number = answer["unread"]
+    said = f'{consumer} has {"99 or more" if number == 99 else number} unread in feed "{feed}"'
+    return output.show(json, Exit.DONE, text=lambda: said, document=lambda: answer)
+
+
+@feeds.command()
+def seen(
+    feed: str,
+    consumer: Consumer,
+    directory: Directory = Path(),
+    time: Annotated[str | None, typer.Option(help="The time of the newest entry that was seen.")] = None,
+    event: Annotated[str | None, typer.Option("--id", help="Its id.")] = None,
+    json: Json = False,
+) -> int:
+    """Say that a consumer has seen its feed: all that is there now, or up to an entry."""
+    from headrace.app.asking import mark_seen
+
+    given = {"time": time, "id": event}
+    answer = mark_seen(directory, feed, consumer, {name: one for name, one in given.items() if one is not None})
+    upto = "all of it" if time is None else f"up to {time}"
+    told = f'{consumer} has seen feed "{feed}", {upto}'
+    return output.show(json, Exit.DONE, text=lambda: told, document=lambda: answer)
+
+
 Producer = Annotated[str, typer.Argument(help="Whom not to see in it.")]
 Undo = Annotated[bool, typer.Option("--undo", help="Take it back.")]
 

@@ -9,6 +9,7 @@ everything on its feeds. A consumer's token, which an app mints, allows what a c
 
 from __future__ import annotations
 
+import datetime as dt
 import fcntl
 import hashlib
 import hmac
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headrace.model.errors import UnknownName, UsageError, nearest_name
 from headrace.run.feeds.tokens import APP_PREFIX, DEFAULT_S, LONGEST_S, ConsumerClaims, read_token, write_token
@@ -137,6 +139,11 @@ def revoke_app(folder: Folder, name: str) -> None:
             hint = nearest_name(name, [app.name for app in apps]) or "`headrace feeds tokens list` shows all apps"
             raise UnknownName(f'there is no app "{name}"', hint)
         _write(folder, left)
+
+
+def tell_minted(token: str, expires: int, app: str, feed: str, consumer: str) -> dict[str, Any]:
+    ends = dt.datetime.fromtimestamp(expires, dt.UTC).replace(tzinfo=None)
+    return {"token": token, "feed": feed, "consumer": consumer, "app": app, "expires": f"{ends.isoformat()}Z"}
 
 
 def read_apps(folder: Folder) -> tuple[FeedApp, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UnknownName, UsageError
 from headrace.run.feeds.tokens import DEFAULT_S
-from headrace.site.feeds.apps import FeedApps, FeedCaller
+from headrace.site.feeds.apps import FeedApps, FeedCaller, tell_minted
 from headrace.site.feeds.pages import FeedPages, HiddenKind
 from headrace.site.feeds.posting import change_follows, delete_events, post_events, read_posts
 from headrace.site.folder import Folder
@@ -73,8 +72,3 @@ class FeedDoor:
         app = caller.app or self.apps.find(str(named))
         token, expires = self.apps.mint(app, feed, consumer, asked.get("expires_in_s", DEFAULT_S))
         return tell_minted(token, expires, app.name, feed, consumer)
-
-
-def tell_minted(token: str, expires: int, app: str, feed: str, consumer: str) -> dict[str, Any]:
-    ends = dt.datetime.fromtimestamp(expires, dt.UTC).replace(tzinfo=None)
-    return {"token": token, "feed": feed, "consumer": consumer, "app": app, "expires": f"{ends.isoformat()}Z"}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +22,7 @@ from headrace.run.ports import FeedReader, FeedTarget
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.posting import read_time
 from headrace.site.feeds.reads import FeedReads, PagesTimed
+from headrace.site.feeds.signing import find_key
 
 
 class HiddenKind(StrEnum):
@@ -35,8 +34,6 @@ class HiddenKind(StrEnum):
 
 BLOCKED = "blocked"
 """Noted for the other side of a block."""
-KEY_FILE = "feeds.key"
-KEY_BYTES = 32
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -205,20 +202,6 @@ class FeedPages:
         if self._key is None:
             self._key = find_key(self.folder)
         return self._key
-
-
-def find_key(folder: Path) -> bytes:
-    """What cursors are signed with; made once for a project, by the first of all threads and processes that need it."""
-    file = folder / KEY_FILE
-    if not file.exists():
-        made = file.with_suffix(f".{secrets.token_hex(8)}")
-        made.touch(0o600)
-        made.write_bytes(secrets.token_bytes(KEY_BYTES))
-        # A link, since renaming would replace the key that somebody else has just made and signed with.
-        with suppress(FileExistsError):
-            file.hardlink_to(made)
-        made.unlink()
-    return file.read_bytes()
 
 
 def _say_filled(feed: str) -> ConnectError:
