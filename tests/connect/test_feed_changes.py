@@ -94,9 +94,7 @@ def test_nothing_is_told_of_those_who_are_hidden_or_not_followed(place):
     begin = StreamPlace(read_changes(reader, "anna", NOW).t)
     assert begin.t == world.t
     later = world.t + 10 * SECOND
-    posted: dict[tuple[str, str], tuple[int, Any]] = {
-        (who, "new"): (later, {}) for who in ("bob", "zoë", "chad")
-    }
+    posted: dict[tuple[str, str], tuple[int, Any]] = {(who, "new"): (later, {}) for who in ("bob", "zoë", "chad")}
     world.change(Moment(posted, world.at(world.t).follows))
     world.bring_events(store, world.t)
     assert read_changes(reader, "anna", begin).changes == (), "her part is not there yet"
