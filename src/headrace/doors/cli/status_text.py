@@ -51,6 +51,7 @@ def _service(service: Document, now: float) -> Iterator[str]:
             yield from wrap(f"failed: {put_in_words(service['error'])}; last seen {ago(age)}", "", "  ")
             yield "  `headrace up` continues from the last commit"
     yield from _engine(service.get("engine", {}))
+    yield from _feed_servers(service.get("feed_servers", ()))
 
 
 def _troubles(troubles: Sequence[Document], now: float) -> Iterator[str]:
@@ -68,6 +69,14 @@ def _engine(engine: Document) -> Iterator[str]:
         yield from wrap(f"{engine['name']} {what}, for {short_seconds(engine['away_s'])} now: {WAITS}", "  ", "    ")
         if engine["error"] is not None:
             yield from wrap(f"its last start failed: {put_in_words(engine['error'].splitlines()[0])}", "    ", "      ")
+
+
+def _feed_servers(servers: Sequence[Document]) -> Iterator[str]:
+    if servers:
+        streams = sum(one["streams"] for one in servers)
+        told = ", ".join(f"process {one['pid']}" if one["state"] == "running" else one["state"] for one in servers)
+        also = f"; {streams} {'stream' if streams == 1 else 'streams'}" if streams else ""
+        yield from wrap(f"feeds are served at port {servers[0]['port']} by {told}{also}", "  ", "    ")
 
 
 def _contracts(document: Document) -> Iterator[str]:
