@@ -9,6 +9,7 @@ import pytest
 
 from bench.engine_ours import keep_by_pushes, push_one_row
 from bench.engine_peers import DuckAnew, DuckByHand, open_duck
+from bench.feed_pages import main as run_feed_pages
 from bench.feeds import main as run_feeds
 from bench.flink import FlinkFailed, make_flink
 from bench.nexmark import QUERIES
@@ -90,3 +91,9 @@ def test_costs_of_storing_ahead_and_reading_are_compared_at_a_tiny_size(capsys: 
     said = capsys.readouterr().out
     assert ended.value.code == 0 and "calibrated: H" in said
     assert re.search(r"^ +64( +[0-9.]+ s){3}", said, re.MULTILINE)
+
+
+def test_pages_are_the_same_by_the_framework_and_by_the_short_way(capsys: pytest.CaptureFixture[str]) -> None:
+    run_feed_pages(["--pages", "40", "--runs", "1", "--size", "0.0005"])
+    said = capsys.readouterr().out
+    assert re.search(r"short way +\d+ ", said) and "of the framework's time" in said

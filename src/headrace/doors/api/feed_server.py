@@ -28,6 +28,7 @@ from headrace.doors.api.page import documentation_page
 from headrace.doors.api.serving import END_WITHIN_S, QuietServer
 
 TOKEN_TEXT = "The token of an app, or one that an app has minted for a consumer."
+MOST_CONNECTIONS = 5000
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -107,13 +108,15 @@ def main() -> None:
         ssl_certfile=said["certificate"],
         ssl_keyfile=said["key"],
         timeout_graceful_shutdown=END_WITHIN_S,
+        limit_concurrency=MOST_CONNECTIONS,
     )
-    server = QuietServer(config, http.feeds.close)
+    server = QuietServer(config, http.feeds.streams.close)
     threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     with share_port(said["host"], said["port"]) as listening:
         listening.listen(config.backlog)
         serving.start(lambda: http.feeds.streams.count)
         server.run([listening])
+    http.feeds.close()
     serving.end()
 
 

@@ -19,6 +19,7 @@ from headrace.doors.api.answers import NAMES_SOMETHING, Errors
 PREFIX = "/feeds/"
 LONGEST_CURSOR = 50_000
 """Characters: the head of a request has 64 kB."""
+CURSOR = "^[A-Za-z0-9_-]*$"
 LONGEST_TIME = 100
 REFS = "#/components/schemas/{model}"
 
@@ -42,7 +43,7 @@ class SeenEntry(BaseModel):
 
 
 class TokenWanted(BaseModel):
-    """For how many seconds it holds, at most 30 days. `app` is needed only with the service's own token."""
+    """The seconds for which a token holds, at most 30 days. `app` is needed only with the service's own token."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     expires_in_s: Annotated[int, Field(ge=1, le=30 * 86_400)] = 3600
@@ -101,7 +102,7 @@ class FeedRequest:
 
 PAGE_QUERY = {
     "limit": ({"type": "integer", "minimum": 1}, "entries; those of the feed if left out"),
-    "before": ({"type": "string", "maxLength": LONGEST_CURSOR}, "`next` of the page before"),
+    "before": ({"type": "string", "maxLength": LONGEST_CURSOR, "pattern": CURSOR}, "`next` of the page before"),
 }
 STREAM_QUERY = {"after": ({"type": "string", "maxLength": LONGEST_TIME}, "`as_of` of a page; now if left out")}
 ROUTES = (
@@ -199,17 +200,21 @@ ROUTES = (
 
 
 def find_request(method: str, raw_path: bytes) -> FeedRequest | list[str]:
-    """What is asked for; else the methods that the path takes, none if there is no such path."""
+    """What is asked for; else the methods that the path takes, none if there is no such path.
+
+    Of a path that can be read in two ways, such as `/feeds/home/events`, which is also the page of somebody called
+    "events", the methods are those of the one with more fixed words.
+    """
     words = raw_path.decode("latin-1").removeprefix(PREFIX).split("/")
-    methods = []
+    methods: dict[int, list[str]] = {}
     for route in ROUTES:
         own = route.words
         if len(own) == len(words) and all(is_name(one) or one == word for one, word in zip(own, words, strict=True)):
             if route.method == method:
                 pairs = zip(own, words, strict=True)
                 return FeedRequest(route, {one[1:-1]: unquote(word) for one, word in pairs if is_name(one)})
-            methods.append(route.method)
-    return methods
+            methods.setdefault(sum(map(is_name, own)), []).append(route.method)
+    return methods[min(methods)] if methods else []
 
 
 def is_name(word: str) -> bool:
@@ -221,6 +226,8 @@ def is_name(word: str) -> bool:
 ANSWERS: Mapping[int, str] = {
     **{int(status): str(one["description"]) for status, one in NAMES_SOMETHING.items()},
     403: "The token does not allow this.",
+    408: "The body of the request did not come.",
+    413: "The body of the request is too large.",
     503: "The feed's store is away, or too much is asked for at once; try again.",
 }
 

@@ -11,7 +11,6 @@ import hmac
 import json
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
@@ -23,7 +22,8 @@ from headrace.app.feed_serving import FeedCaller, FeedDoor, HiddenKind
 from headrace.doors.api.answers import answer_error, answer_problem
 from headrace.doors.api.feed_streams import FeedStreams
 from headrace.doors.api.feed_table import FeedAct, FeedRequest, PostedEvent, find_request
-from headrace.model.errors import ConnectError, HeadraceError, UsageError
+from headrace.doors.api.feed_threads import FeedThreads
+from headrace.model.errors import ConnectError, HeadraceError, UnreadableState, UsageError
 
 log = logging.getLogger("headrace.http")
 
@@ -32,11 +32,16 @@ THREADS = 8
 MOST_WAITING = 500
 """Requests that wait for a thread; those beyond are asked to come again."""
 LARGEST_BODY = 16_000_000
+BODY_WITHIN_S = 30.0
 JSON_HEADER = (b"content-type", b"application/json")
 
 ExplainPair = Callable[[str, str, str], Any]
 """Says why a pair of a feed is as it is: feed, consumer, producer."""
 POSTED: TypeAdapter[PostedEvent | list[PostedEvent]] = TypeAdapter(PostedEvent | list[PostedEvent])
+
+
+class Refused(Exception):
+    """A request that is answered with a status, a sentence and what to do."""
 
 
 class FeedHttp:
@@ -50,7 +55,7 @@ class FeedHttp:
         self._door = door
         self._explain = explain
         self._token = None if token is None else token.encode()
-        self._pool = ThreadPoolExecutor(THREADS, "feeds")
+        self._threads = FeedThreads(THREADS)
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,22 +64,12 @@ class FeedHttp:
         if not isinstance(found, FeedRequest):
             await _say_not_there(scope, found)(scope, receive, send)
             return
-        token = find_token(scope)
-        caller = self.find_caller(token)
-        if caller is None:
-            await answer_problem(401, "this request needs a token of feeds", "send `Authorization: Bearer TOKEN`")(
-                scope, receive, send
-            )
-            return
-        refused = caller.refuse(found.feed, found.names.get("consumer") if found.route.is_own else None)
-        if refused is not None:
-            await answer_problem(403, refused)(scope, receive, send)
-            return
-        if found.route.act is FeedAct.STREAM:
-            await self._stream(found, caller, token, scope, receive, send)
-            return
-        body = b"" if found.route.body is None else await _read_body(receive)
         try:
+            caller = self._allow(found, find_token(scope))
+            if found.route.act is FeedAct.STREAM:
+                await self._stream(found, caller, scope, receive, send)
+                return
+            body = b"" if found.route.body is None else await _read_body(receive)
             query = scope["query_string"]
             answer = await self.run(lambda: self._answer(found, caller, query, body))
         except Exception as error:
@@ -83,6 +78,16 @@ class FeedHttp:
         headers = [JSON_HEADER, (b"content-length", str(len(answer)).encode())]
         await send({"type": "http.response.start", "status": found.route.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
+
+    def _allow(self, found: FeedRequest, token: str) -> FeedCaller:
+        """Who asks. Raises `Refused` if they may not."""
+        caller = self.find_caller(token)
+        if caller is None:
+            raise Refused(401, "this request needs a token of feeds", "send `Authorization: Bearer TOKEN`")
+        refused = caller.refuse(found.feed, found.names.get("consumer") if found.route.is_own else None)
+        if refused is not None:
+            raise Refused(403, refused)
+        return caller
 
     def find_caller(self, token: str) -> FeedCaller | None:
         """Whose token it is. The service's own may be anything; compared by its bytes, in constant time."""
@@ -96,24 +101,18 @@ class FeedHttp:
             raise ConnectError("too many requests wait for the stores of feeds", "try again in a moment")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, what)
+            return await self._threads.run(what)
         finally:
             self._waiting -= 1
 
     def close(self) -> None:
-        self.streams.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """When nobody asks any more."""
+        self._threads.end()
 
-    async def _stream(
-        self, found: FeedRequest, caller: FeedCaller, token: str, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        try:
-            after = _read_query(found, scope["query_string"]).get("after")
-            last = _find_header(scope, b"last-event-id")
-            begun = await self.streams.begin(found.feed, found.names["consumer"], last, after)
-        except Exception as error:
-            await _say_refused(error)(scope, receive, send)
-            return
+    async def _stream(self, found: FeedRequest, caller: FeedCaller, scope: Scope, receive: Receive, send: Send) -> None:
+        after = _read_query(found, scope["query_string"]).get("after")
+        last, token = _find_header(scope, b"last-event-id"), find_token(scope)
+        begun = await self.streams.begin(found.feed, found.names["consumer"], last, after)
         ends_at = None if caller.claims is None else caller.claims.expires
         await self.streams.serve(begun, ends_at, lambda: self.find_caller(token) is not None, receive, send)
 
@@ -164,16 +163,19 @@ def _find_header(scope: Scope, wanted: bytes) -> str:
 
 
 async def _read_body(receive: Receive) -> bytes:
-    """No more of it than is allowed: what is cut off is no JSON."""
+    """Raises `Refused` if it is too large, or does not come."""
     parts, size = [], 0
-    while size <= LARGEST_BODY:
-        message = await receive()
-        part = message.get("body", b"")
-        size += len(part)
-        parts.append(part)
-        if not message.get("more_body", False):
-            break
-    return b"".join(parts)[: LARGEST_BODY + 1]
+    try:
+        async with asyncio.timeout(BODY_WITHIN_S):
+            while size <= LARGEST_BODY:
+                message = await receive()
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise Refused(408, f"the body of the request did not come within {BODY_WITHIN_S:g} s") from None
+    raise Refused(413, f"the body of the request has more than {LARGEST_BODY:,} bytes", "send several requests")
 
 
 def _read_model(found: FeedRequest, body: bytes) -> dict[str, Any]:
@@ -206,6 +208,11 @@ def _read_text(name: str, value: str, schema: Mapping[str, Any]) -> str:
 
 
 def _say_refused(error: Exception) -> Response:
+    if isinstance(error, Refused):
+        return answer_problem(*error.args)
+    if isinstance(error, UnreadableState):
+        log.error("a request for a feed cannot be answered: %s", error)
+        return answer_problem(503, error.message, error.hint)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, ("body", *first["loc"])))

@@ -271,7 +271,8 @@ class ApiServer:
             lifespan="off",
             timeout_graceful_shutdown=END_WITHIN_S,
         )
-        self._server = QuietServer(config, http.feeds.close)
+        self._http = http
+        self._server = QuietServer(config, http.feeds.streams.close)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
         until = time.monotonic() + START_WITHIN_S
@@ -296,6 +297,7 @@ class ApiServer:
     def stop(self) -> None:
         self._server.should_exit = True
         self._thread.join(timeout=10)
+        self._http.feeds.close()
 
 
 def serve(host: ServiceHost, token: str, port: int) -> ApiServer:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 
@@ -27,6 +27,6 @@ class QuietServer(uvicorn.Server):
         while not await self.on_tick(0):
             await asyncio.sleep(TICK_S)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def shutdown(self, sockets: list[Any] | None = None) -> None:
         self._before_end()
         await super().shutdown(sockets)
