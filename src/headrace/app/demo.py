@@ -250,7 +250,7 @@ class Demo:
 
     def read_page(self, who: str) -> Mapping[str, Any]:
         """A page of somebody's feed. Raises `ConnectError` while it is being filled."""
-        return self._host.read_feed(FEED, who, None, None)
+        return self._host.service.feed_door.read(FEED, who, None, None)
 
     def arrivals(self) -> tuple[Arrival, ...]:
         """Rows of visitors that came to the view since the last call."""
