@@ -22,9 +22,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,36 +65,39 @@ def measure(world: RatioWorld, options: argparse.Namespace) -> dict[tuple[str, s
         servers = {"framework": first, "short way": second, "no HTTP": second}
         for run in range(options.runs + 1):  # the first warms up
             for way in WAYS if run % 2 else WAYS[::-1]:
-                child, read = servers[way]
+                served = servers[way]
                 before = processes()
-                answers = read(readers, way == "no HTTP")
+                answers = read_pages(served.port, readers, way == "no HTTP")
                 now = processes()
                 pages[way] = answers
                 if run:
-                    for what, chosen in (("serving", {child}), ("store", _find_store(now))):
+                    for what, chosen in (("serving", {served.pid}), ("store", find_store(now))):
                         spent = sum(now[one].own - before[one].own for one in chosen if one in before)
                         found[way, what].append(1e6 * spent / len(readers))
     assert pages["framework"] == pages["short way"], "pages differ"
     return found
 
 
-def _find_store(found: Any) -> set[int]:
+def find_store(found: Any) -> set[int]:
     return {one for one in found if "postgres" in Path(f"/proc/{one}/comm").read_text()}
 
 
-Read = Callable[[Sequence[str], bool], list[Any]]
+@dataclass(frozen=True, slots=True)
+class Served:
+    pid: int
+    port: int
 
 
 @contextmanager
-def serving(world: RatioWorld, way: str, options: argparse.Namespace) -> Iterator[tuple[int, Read]]:
-    """A process that serves in one way, and how to read pages from it."""
+def serving(world: RatioWorld, way: str, options: argparse.Namespace) -> Iterator[Served]:
+    """A process that serves in one way."""
     port = free_port()
     command = [sys.executable, "-m", "bench.feed_pages", "--serve", way, "--port", str(port)]
     command += ["--project", str(world.folder.project), "--parser", options.parser]
     with subprocess.Popen(command, cwd=Path(__file__).parents[1]) as child:
         try:
             _await_port(port)
-            yield child.pid, partial(read_pages, port)
+            yield Served(child.pid, port)
         finally:
             child.terminate()
 
@@ -145,7 +148,13 @@ def serve(options: argparse.Namespace) -> None:
     serving = open_feed_serving(options.project, os.environ)
     make = _make_framework if options.serve == "framework" else _make_short
     uvicorn.run(
-        make(serving.door), host="127.0.0.1", port=options.port, log_config=None, access_log=False, http=options.parser
+        make(serving.door),
+        host="127.0.0.1",
+        port=options.port,
+        log_config=None,
+        access_log=False,
+        http=options.parser,
+        timeout_graceful_shutdown=1,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from bench.engine_ours import keep_by_pushes, push_one_row
 from bench.engine_peers import DuckAnew, DuckByHand, open_duck
 from bench.feed_pages import main as run_feed_pages
+from bench.feed_streams import main as run_feed_streams
 from bench.feeds import main as run_feeds
 from bench.flink import FlinkFailed, make_flink
 from bench.nexmark import QUERIES
@@ -97,3 +98,8 @@ def test_pages_are_the_same_by_the_framework_and_by_the_short_way(capsys: pytest
     run_feed_pages(["--pages", "40", "--runs", "1", "--size", "0.0005"])
     said = capsys.readouterr().out
     assert re.search(r"short way +\d+ ", said) and "of the framework's time" in said
+
+
+def test_every_stream_is_told_what_its_consumer_follows(capsys: pytest.CaptureFixture[str]) -> None:
+    run_feed_streams(["--streams", "20", "--seconds", "3", "--size", "0.001"])
+    assert "entries were told, exactly those expected" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+import headrace
 from headrace.connect.processes import birth_of
 from headrace.doors.cli import main
 from tests.running.running_project import until
@@ -45,6 +46,7 @@ class Served:
     folder: Path
     out: pytest.CaptureFixture[str]
     token: str = ""
+    app: str = ""
 
     def headrace(self, *words: str, status: int = 0) -> Any:
         self.out.readouterr()
@@ -93,11 +95,11 @@ def social(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def served(social: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Iterator[Served]:
-    found, app = Served(social, capsys), request.node.name[:90]
+    found = Served(social, capsys, app=request.node.name[:90])
     until(found.all_run, "both servers run", 60)
-    found.token = found.headrace("feeds", "tokens", "add", app, str(social))["token"]
+    found.token = found.headrace("feeds", "tokens", "add", found.app, str(social))["token"]
     yield found
-    found.headrace("feeds", "tokens", "revoke", app, str(social))
+    found.headrace("feeds", "tokens", "revoke", found.app, str(social))
 
 
 def post(client: httpx.Client, producer: str, *ids: str) -> None:
@@ -347,6 +349,28 @@ def test_a_stream_begins_after_a_page_and_refuses_what_was_not_its_own(served: S
             refused = app.get(f"/feeds/home/{consumer}/stream", headers={"Last-Event-ID": place})
             assert refused.status_code == 422
         assert app.get("/feeds/home/cleo/stream", params={"after": "noon"}).status_code == 422
+
+
+def test_what_is_new_is_counted_by_commands_and_in_python(served: Served) -> None:
+    with served.client() as app:
+        app.put("/feeds/home/follows/edda/sam")
+        post(app, "sam", "1", "2", "3")
+        until(lambda: read_ids(app, "edda") == ["3", "2", "1"], "all are there")
+    folder, feed = str(served.folder), headrace.feed("home", served.folder)
+    assert served.headrace("feeds", "unread", "home", "edda", folder) == {"unread": 3}
+    assert served.headrace("feeds", "seen", "home", "edda", folder, "--time=2026-03-01T12:00:02Z", "--id=2")["seen"]
+    assert feed.unread("edda") == 1
+    feed.mark_seen("edda", time="2026-03-01T12:00:01Z", id="1")
+    assert feed.unread("edda") == 1, "what was seen stays seen"
+    feed.mark_seen("edda")
+    assert feed.unread("edda") == 0
+    with pytest.raises(headrace.InputError, match="send both, or neither"):
+        feed.mark_seen("edda", id="1")
+    minted = served.headrace("feeds", "tokens", "mint", "home", "edda", folder, f"--app={served.app}", "--for=2 min")
+    with served.client(minted["token"]) as client:
+        assert client.get("/feeds/home/edda/unread").json() == {"unread": 0}
+    refused = served.headrace("feeds", "tokens", "mint", "home", "edda", folder, "--app=nobody", status=2)
+    assert refused["errors"][0]["message"] == 'there is no app "nobody"'
 
 
 def test_servers_follow_the_plan_and_wait_for_the_store(served: Served) -> None:
