@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import numpy as np
 
@@ -37,7 +37,8 @@ class Clients:
         self._consumers = consumers
         self.opened = 0
         self.told: Counter[int] = Counter()
-        threading.Thread(target=lambda: asyncio.run(self._listen()), daemon=True).start()
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._listen()), daemon=True)
+        self.thread.start()
 
     async def _listen(self) -> None:
         with suppress(ConnectionError):
@@ -46,10 +47,11 @@ class Clients:
     async def _hear(self, number: int, consumer: str) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         asked = f"GET /feeds/home/{consumer}/stream HTTP/1.1\r\nHost: feeds\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
-        writer.write(asked.encode())
-        while line := await reader.readline():
-            self.opened += line.startswith(b"event: open")
-            self.told[number] += line.startswith(b"event: entry")
+        with closing(writer):
+            writer.write(asked.encode())
+            while line := await reader.readline():
+                self.opened += line.startswith(b"event: open")
+                self.told[number] += line.startswith(b"event: entry")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             busy, posted = _run(world, served.pid, options, rng)
             expected = _count_entries(world, readers, posted)
             _until(lambda: clients.told == expected, "everybody was told")
+        clients.thread.join(TOLD_WITHIN_S)  # the server has ended, and its streams with it
     print(f"{options.streams} streams, size {options.size:g}, seed {options.seed}, twice {options.seconds:g} s")
     print(f"{len(posted)} posts with streams; {sum(expected.values())} entries were told, exactly those expected")
     print(f"{'ms of a processor per s':>24} {'serving':>8} {'store':>8}")
