@@ -41,8 +41,7 @@ def _reads_as(pages: FeedPages, consumer: str, wanted: dict[str, str]) -> bool:
 def deciding(service: Service, social: Social) -> Iterator[FeedDeciding]:
     host = ServiceHost(service, social.folder, lambda _: pytest.fail("nothing is applied"))
     with host.deciding_feeds():
-        assert host.feed_deciding is not None
-        yield host.feed_deciding
+        yield host.feeds.deciding
 
 
 def test_what_often_read_feeds_show_is_stored_ahead(social: Social, caplog: pytest.LogCaptureFixture) -> None:

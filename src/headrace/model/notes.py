@@ -505,6 +505,15 @@ class PlanMoves(TextNote):
     document: str
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredPrices(TextNote):
+    """What it costs to serve a feed: `model.feed_prices.FeedCalibration`."""
+
+    stored_as: ClassVar[str] = "prices:FEED"
+    feed: str
+    document: str
+
+
 # What is on its way to run
 
 
@@ -646,6 +655,7 @@ Note = (
     | LastLook
     | Learnt
     | PlanMoves
+    | MeasuredPrices
     | StepsToDo
     | StepsDone
     | StepsBegun
@@ -681,7 +691,9 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
 """Kinds whose keys are a source, or a source and one of its files: they go with the source's spool."""
 
 Kind = TypeVar("Kind", bound=StoredNote)
-_Document = SourceFingerprint | CheckedSubjects | AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves
+_Document = (
+    SourceFingerprint | CheckedSubjects | AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves | MeasuredPrices
+)
 
 
 def read_notes(ledger: NoteReader, kind: type[Kind], about: str = "") -> dict[str, Kind]:

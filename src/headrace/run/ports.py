@@ -199,6 +199,21 @@ class FeedTarget(Protocol):
 
     def open_reader(self) -> FeedReader: ...
 
+    def make_trial(self, feed: str) -> FeedTarget:
+        """Another feed in the same store, of the same project, whose sessions can be told from all others."""
+
+    def open_meter(self) -> FeedMeter | None:
+        """Counts what the store does for the sessions of a trial that are open now; None if nobody can see that."""
+
+
+class FeedMeter(Protocol):
+    """Counts the processor seconds of a store's server."""
+
+    def read_seconds(self) -> float:
+        """Seconds so far; only differences mean something. Raises `ConnectError` if what is counted is gone."""
+
+    def close(self) -> None: ...
+
 
 class FeedReader(Protocol):
     """What a feed server needs of a store. It changes only what consumers say of themselves, and counts."""

@@ -204,9 +204,15 @@ class StoreTables:
             session.execute(self.name_in(statement))
         return project
 
-    def drop(self, session: Connection) -> None:
+    def drop(self, session: Connection, project: str) -> str:
+        """Drops the tables if they are the project's, and says whose they are; tables that nobody has are left."""
         session.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-        if session.execute("SELECT to_regclass('headrace_feeds.feeds') AS there").fetchone() != {"there": None}:
-            for name in self.names.values():
-                session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-            session.execute("DELETE FROM headrace_feeds.feeds WHERE feed = %s", [self.feed])
+        if session.execute("SELECT to_regclass('headrace_feeds.feeds') AS there").fetchone() == {"there": None}:
+            return project
+        found = session.execute(OWNER, [self.feed]).fetchone()
+        if found is None or found["project"] != project:
+            return project if found is None else str(found["project"])
+        for name in self.names.values():
+            session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+        session.execute("DELETE FROM headrace_feeds.feeds WHERE feed = %s", [self.feed])
+        return project
