@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -72,10 +73,12 @@ def measure_prices(
 
 @dataclass(slots=True)
 class _Waiting:
-    """When a feed became level, and before when nothing is tried after a failure: seconds of a clock that nobody sets."""
+    """When a feed became level, and how long nothing is tried after a failure: seconds of a clock that nobody sets."""
 
     level_since_s: float | None = None
     not_before_s: float = 0.0
+    is_clear: bool = False
+    """Whether what an earlier service may have left of a trial is gone."""
 
 
 @dataclass(slots=True)
@@ -187,15 +190,27 @@ class FeedCalibrating:
     # When
 
     def _is_due(self, feed: str) -> bool:
-        found, waiting = self.keepers.find(feed), self._waiting.setdefault(feed, _Waiting())
-        now_s = time.monotonic()
-        if found is None or found[1] is None or not self._is_level(found[0]):
+        kept, target = self.keepers.find(feed) or (None, None)
+        waiting, now_s = self._waiting.setdefault(feed, _Waiting()), time.monotonic()
+        if kept is None or target is None or not self._is_level(kept):
             waiting.level_since_s = None
             return False
         waiting.level_since_s = now_s if waiting.level_since_s is None else waiting.level_since_s
-        known = self.find(found[0])
+        if not waiting.is_clear:
+            waiting.is_clear = self._clear(kept, target)
+        known = self.find(kept)
         is_old = known is None or self.clock() / SECOND - known.at_s > AGAIN_AFTER_S
         return is_old and now_s - waiting.level_since_s >= LEVEL_FOR_S and now_s >= waiting.not_before_s
+
+    def _clear(self, kept: KeptFeed, target: FeedTarget) -> bool:
+        """Drops what an earlier service may have left of a trial; whether that worked."""
+        try:
+            with self._turn, closing(target.make_trial(name_trial(kept.project, kept.feed.name)).open_store(1)) as left:
+                left.drop()
+        except HeadraceError as error:
+            log.info("a trial of feed %s may be left over: %s", kept.feed.name, error)
+            return False
+        return True
 
     def _is_level(self, kept: KeptFeed) -> bool:
         reached, _ = self.keepers.progress().get(kept.feed.name, (None, None))

@@ -35,10 +35,8 @@ def refused_feed_lines(feed: FeedPlan, plan: Plan) -> Iterator[str]:
     freshness = amounts.format_seconds(plan.catalogue.feeds[feed.feed].freshness_s)
     yield from wrap(f"feed at {feed.site} within {freshness}", f"  {feed.feed}  ", "    ")
     yield from wrap(feed.detail, "    because ", "      ")
-    offers = [one.smallest_staleness_s for one in plan.rejected if one.contract in feed.contracts]
-    known = [offer for offer in offers if offer is not None]
-    if known:
-        offer = amounts.format_seconds_up(max(known))
+    if feed.smallest_staleness_s is not None:
+        offer = amounts.format_seconds_up(feed.smallest_staleness_s)
         yield from wrap(f"a freshness of {offer} or more could be kept", "    instead ", "      ")
 
 
