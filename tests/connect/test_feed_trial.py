@@ -15,8 +15,9 @@ import redis
 from headrace.connect.files import FileStore
 from headrace.connect.postgres.feed_target import PostgresFeedTarget
 from headrace.connect.redis.feed_store import RedisFeedTarget
-from headrace.coordinate.feeds.calibrating import measure_prices, name_trial
+from headrace.coordinate.feeds.calibrating import measure_prices
 from headrace.model.errors import ConnectError, NotOurs
+from headrace.model.feed_names import name_trial
 from headrace.model.feed_prices import HowCounted
 from headrace.run.feeds import trial
 from headrace.run.feeds.page import PageRules

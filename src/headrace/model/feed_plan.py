@@ -64,7 +64,7 @@ class FeedPlan:
     a read pulls `pulls` producers. `cpu` are cores at sites, `link` bytes per second by link (from, to) and `disk`
     bytes at sites, of everything that serves the feed, its store included if that is ours; `store_cpu` and
     `store_bytes` are those of the store, wherever it is. One that is refused has a `reason`, as contracts have, or
-    `latency`, and says in `detail` what could be kept instead; `smallest_staleness_s` is the least freshness that could.
+    `latency`, and says in `detail` what could be kept instead; `smallest_staleness_s` is a freshness that could.
     """
 
     feed: str

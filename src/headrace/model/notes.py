@@ -571,6 +571,34 @@ class DeliveredCopy(StoredNote):
 
 
 @dataclass(frozen=True, slots=True)
+class KeptFeedStore(StoredNote):
+    """The store of a feed that was filled, or was about to be: its kind, and its address as written in the project. One
+    without an address is in the PostgreSQL of the project's own.
+    """
+
+    stored_as: ClassVar[str] = "feed_store:FEED:DIGEST"
+    project: str
+    feed: str
+    store: str
+    address: str | None = None
+
+    @property
+    def key(self) -> str:
+        terms = json.dumps([self.project, self.store, self.address])
+        return f"{self.feed}:{hashlib.sha256(terms.encode()).hexdigest()[:12]}"
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = read_object(text)
+        address = found["address"]
+        project, feed, store = (as_text(found[name]) for name in ("project", "feed", "store"))
+        return cls(project, feed, store, None if address is None else as_text(address))
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureSlot(StoredNote):
     """The slot and the publications of a capture that ran, or was about to. The address is as written in the project.
 
@@ -661,6 +689,7 @@ Note = (
     | StepsBegun
     | DeliveredCopy
     | CaptureSlot
+    | KeptFeedStore
     | ProjectHome
 )
 """Every kind of note."""

@@ -186,6 +186,9 @@ class FeedStore(Protocol):
 
     def sizes(self) -> FeedSizes: ...
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        """The time since when a pair is stored ahead or on read, as it is now; None if nobody knows the pair."""
+
     def drop(self) -> None:
         """Removes all of the feed; there may be nothing."""
 

@@ -112,6 +112,12 @@ class PostgresFeedStore:
             assert found is not None
             return FeedSizes(**found)
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        with self._transaction() as session:
+            said = {"part": part_of(consumer), "consumer": consumer, "producer": producer}
+            found = self._execute(session, statements.SINCE, said).fetchone()
+            return None if found is None else int(found["since"])
+
     def drop(self) -> None:
         with self._transaction() as session:
             self._check_owner(self._tables.drop(session, self._project))

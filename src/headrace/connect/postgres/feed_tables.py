@@ -163,6 +163,9 @@ PURGE: LiteralString = """
 DELETE FROM {events} WHERE to_t < 9223372036854775807
     AND to_t < (SELECT min(coalesce(t, 0)) FROM {parts}) - %(kept)s
 """
+SINCE: LiteralString = """
+SELECT since FROM {pairs} WHERE part = %(part)s AND consumer = %(consumer)s AND producer = %(producer)s
+"""
 SIZES: LiteralString = """
 SELECT (SELECT count(*) FROM {pairs}) AS pairs, (SELECT count(*) FROM {pairs} WHERE ahead) AS stored_ahead,
     (SELECT coalesce(sum(cardinality(ts)), 0)::bigint FROM {feed}) AS entries,

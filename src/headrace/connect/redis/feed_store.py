@@ -153,6 +153,11 @@ class RedisFeedStore(RedisFeed):
         pairs, ahead, entries, events = map(int, self._run(scripts.SIZES, parts=_all_parts()))
         return FeedSizes(pairs, ahead, entries, events, None)
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        with self._errors():
+            held: Any = self._connect().hget(self._part_key(consumer, "p"), producer)
+        return None if held is None else int(held.partition(":")[2])
+
     def drop(self) -> None:
         with self._errors():
             client = self._connect()

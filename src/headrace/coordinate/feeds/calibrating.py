@@ -23,6 +23,7 @@ from headrace.coordinate.feeds.deciding import FeedDeciding
 from headrace.model.catalogue import Catalogue, OperatorTime
 from headrace.model.errors import ConnectError, HeadraceError, UnknownName
 from headrace.model.feed_events import CalibrationFailed, FeedCalibrated
+from headrace.model.feed_names import name_trial
 from headrace.model.feed_plan import PlannedPrices
 from headrace.model.feed_prices import FeedCalibration, FeedPrices
 from headrace.model.log import Commit, Lease
@@ -46,11 +47,6 @@ AGAIN_AFTER_S = 7 * 86_400.0
 TRY_AGAIN_AFTER_S = 3600.0
 USUAL_FOLLOWS = 20.0
 """Of a reader, while nobody follows anybody."""
-
-
-def name_trial(project: str, feed: str) -> str:
-    """No feed that people declare has such a name, and no other feed's trial."""
-    return f"trial~{hashlib.sha256(f'{project} {feed}'.encode()).hexdigest()[:12]}"
 
 
 def measure_prices(

@@ -6,11 +6,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from headrace.coordinate.feeds.controller import FeedController, FeedDecisions, add_counters, find_goal
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import ConnectError, HeadraceError
+from headrace.model.explanation import PairRates
 from headrace.model.feed_events import PairsFlipped
 from headrace.model.feed_names import name_decisions
 from headrace.model.feed_plan import PlannedPrices
@@ -107,6 +111,33 @@ class FeedDeciding:
         """What was decided last, by feed."""
         found = {name: one.controller.last for name, one in list(self._deciding.items())}
         return {name: last for name, last in found.items() if last is not None}
+
+    def find_pair(self, feed: str, consumer: str, producer: str) -> tuple[PairRates, PlannedPrices] | None:
+        """A pair as it was decided last, and at which prices; None if nothing is decided about it."""
+        one = self._deciding.get(feed)
+        last = None if one is None else one.controller.last
+        if one is None or last is None:
+            return None
+        who, whom = (
+            names.positions.get(name)
+            for names, name in ((one.controller.consumers, consumer), (one.controller.producers, producer))
+        )
+        feeds, state = last.feeds, last.state
+        found = np.flatnonzero((feeds.consumer == who) & (feeds.producer == whom))
+        if who is None or whom is None or not len(found):
+            return None
+        with closing(one.target.open_store(0)) as feed_store:
+            since = feed_store.find_since(consumer, producer)
+        rates = PairRates(
+            float(feeds.event_rate.near[whom]),
+            float(feeds.query_rate.near[who]),
+            measured=True,
+            stored_ahead=bool(state.ahead[found[0]]),
+            threshold=last.threshold,
+            is_shed=whom in state.shed,
+            since_s=None if since is None else since / SECOND,
+        )
+        return rates, last.prices
 
     def _begin(self, plan: Plan, kept: KeptFeed, target: FeedTarget) -> _Deciding:
         feed, now_s = kept.feed, self.clock() / SECOND

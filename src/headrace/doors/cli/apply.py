@@ -80,6 +80,10 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
             "",
             "  ",
         )
+    yield from _refused_lines(answer)
+
+
+def _refused_lines(answer: dict[str, Any]) -> Iterator[str]:
     for refused in answer["refused_feeds"]:
         yield from wrap(f'feed "{refused["feed"]}" is refused, because {put_in_words(refused["detail"])}', "", "  ")
         if refused["smallest_staleness"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -133,8 +134,21 @@ def why_pair_text(answer: WhyPair) -> Iterator[str]:
             ["reads", reads],
             ["H, L", _say_prices(answer.prices)],
             ["", _say_origin(answer.prices)],
+            *_say_decided(answer),
         ]
     )
+
+
+def _say_decided(answer: WhyPair) -> Iterator[list[str]]:
+    """What is known only of a pair that runs."""
+    rates = answer.rates
+    if rates.since_s is not None:
+        since = dt.datetime.fromtimestamp(rates.since_s, dt.UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+        yield ["since", f"{since}Z at the latest"]
+    if rates.threshold is not None:
+        yield ["tau", f"{_round(rates.threshold)}: from this score on, pairs are stored ahead for latency"]
+    if rates.is_shed:
+        yield ["late", f"the store was late, so {answer.producer} is read for now"]
 
 
 def why_feed_document(answer: WhyFeed) -> dict[str, object]:
