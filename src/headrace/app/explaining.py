@@ -22,7 +22,7 @@ from headrace.model.feed_plan import PlannedPrices
 from headrace.model.plan import Plan, PlannedBlock, PlanOptions
 from headrace.model.statistics import rate_of
 from headrace.plan.explain import grounds, results_of, sources_of, what_if, what_if_running, why
-from headrace.plan.feeds.explain_feed import explain_pair, find_feed_plan, read_pair_name
+from headrace.plan.feeds.explain_feed import explain_pair, find_feed_plan, mean_rates, read_pair_name
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
 from headrace.site.folder import Folder
@@ -68,10 +68,10 @@ def _explain_decided(host: ServiceHost, plan: Plan, name: str) -> tuple[Why, ...
     pair = read_pair_name(name)
     feed = None if pair is None else plan.catalogue.feeds.get(pair[0])
     planned = None if feed is None else find_feed_plan(plan, feed.name)
-    decided = None if pair is None or planned is None else host.feeds.deciding.find_pair(*pair)
-    if pair is None or feed is None or planned is None or decided is None:
+    if pair is None or feed is None or planned is None:
         return ()
-    return (explain_pair(feed, planned, pair[1], pair[2], *decided),)
+    rates, prices = host.feeds.deciding.find_pair(*pair) or (mean_rates(planned), host.feeds.find_prices(feed.name))
+    return (explain_pair(feed, planned, pair[1], pair[2], rates, prices),)
 
 
 def _ask_about_pair(directory: Path, running: Plan, name: str) -> tuple[Why, ...]:

@@ -10,6 +10,7 @@ from headrace.coordinate.feeds.deciding import FeedDeciding
 from headrace.coordinate.feeds.feed_status import count_flips, feed_document, price_document
 from headrace.model.catalogue import Catalogue, OperatorTime
 from headrace.model.errors import UsageError
+from headrace.model.feed_plan import PlannedPrices
 from headrace.model.options import RunEngine
 from headrace.model.plan import Plan
 from headrace.site.feeds.find import KeptFeed
@@ -79,6 +80,11 @@ class RunningFeeds:
             "windows": found.windows,
             "cpu_s": found.cpu_s,
         }
+
+    def find_prices(self, feed: str) -> PlannedPrices | None:
+        """The prices that decide about a feed now; None if it is not kept."""
+        kept = self._find_kept(feed)
+        return None if kept is None else self.calibrating.choose(self._find_catalogue(), kept)
 
     def _tell_prices(self, catalogue: Catalogue, feed: str) -> dict[str, Any] | None:
         kept, calibrating = self._find_kept(feed), self.calibrating
