@@ -10,9 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from headrace.app.preparing import prepare
+from headrace.app.preparing import Applied, prepare
 from headrace.connect.postgres.feed_target import PostgresFeedTarget
 from headrace.coordinate.perform import apply_plan
+from headrace.doors.documents import applied_document
 from headrace.model.notes import KeptFeedStore, read_notes
 from headrace.model.options import ApplyWishes
 from headrace.run.push.items import HereRunner
@@ -113,3 +114,17 @@ def test_a_moved_store_is_dropped_where_it_was(project: Project, postgres_databa
         until(lambda: kept.tables == {"home"}, "it is kept at the new place")
         found = service.feeds.find("home")
         assert found is not None and found[0].address == project.environment["NEW"]
+
+
+def test_a_running_feed_whose_new_terms_are_refused_goes_on_as_it_was(project: Project) -> None:
+    """What people have posted to it is nowhere else."""
+    project.write("HOME_DSN")
+    with project.running() as service:
+        file = project.folder.project / "headrace.yml"
+        file.write_text(file.read_text().replace("follows: api", "follows: api, freshness: 10 ms"))
+        prepared = prepare(project.folder.project, project.environment, ApplyWishes())
+        refused = [(one.feed, one.goes_on) for one in prepared.plan.feeds if one.reason is not None]
+        assert sorted(refused) == [("home", True), ("wall", True)]
+        assert {one.contract for one in prepared.plan.contracts} >= {"home/stored", "wall/stored"}
+        assert applied_document(Applied(prepared, done=False))["refused_feeds"][0]["stays"]
+        assert prepared.change is not None and prepared.change.is_nothing and service.is_running

@@ -54,6 +54,7 @@ def applied_document(applied: Applied) -> dict[str, Any]:
                 "reason": one.reason,
                 "detail": one.detail,
                 "smallest_staleness": one.smallest_staleness_s,
+                "stays": one.goes_on,
             }
             for one in plan.feeds
             if one.reason is not None

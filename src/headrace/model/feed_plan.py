@@ -65,6 +65,7 @@ class FeedPlan:
     bytes at sites, of everything that serves the feed, its store included if that is ours; `store_cpu` and
     `store_bytes` are those of the store, wherever it is. One that is refused has a `reason`, as contracts have, or
     `latency`, and says in `detail` what could be kept instead; `smallest_staleness_s` is a freshness that could.
+    `goes_on` is whether the feed runs on as it was, although what is declared of it now is refused.
     """
 
     feed: str
@@ -85,3 +86,4 @@ class FeedPlan:
     reason: str | None = None
     detail: str = ""
     smallest_staleness_s: float | None = None
+    goes_on: bool = False

@@ -88,6 +88,8 @@ def _refused_lines(answer: dict[str, Any]) -> Iterator[str]:
         yield from wrap(f'feed "{refused["feed"]}" is refused, because {put_in_words(refused["detail"])}', "", "  ")
         if refused["smallest_staleness"] is not None:
             yield f"  a freshness of {format_seconds_up(refused['smallest_staleness'])} or more could be kept"
+        if refused["stays"]:
+            yield "  the running version continues"
     for refused in answer["rejected"]:
         yield from wrap(
             f'contract "{refused["contract"]}" is refused, because {put_in_words(refused["detail"])}', "", "  "
