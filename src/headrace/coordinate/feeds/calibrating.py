@@ -91,7 +91,7 @@ class FeedCalibrating:
     engine: str
     learnt: Callable[[], Mapping[str, OperatorTime]]
     deciding: FeedDeciding | None = None
-    _known: dict[str, FeedCalibration] = field(default_factory=dict)
+    _known: dict[str, FeedCalibration | None] = field(default_factory=dict)
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -100,16 +100,11 @@ class FeedCalibrating:
     def find(self, kept: KeptFeed) -> FeedCalibration | None:
         """The last prices of a feed, if they were measured on the store and the engine that it has now."""
         name = kept.feed.name
-        if name not in self._known:
+        if name not in self._known:  # the ledger is asked once: status asks every second
             note = read_note(self.ledger, MeasuredPrices, name)
-            read = (
-                None if note is None else read_document(note, lambda text: FeedCalibration.from_json(json.loads(text)))
-            )
-            if read is None:
-                return None
-            self._known[name] = read
+            self._known[name] = None if note is None else read_document(note, _read_calibration)
         found = self._known[name]
-        return found if found.place == self._place(kept) else None
+        return None if found is None or found.place != self._place(kept) else found
 
     def choose(self, catalogue: Catalogue, kept: KeptFeed) -> PlannedPrices:
         """The prices that decide about the pairs of a feed now."""
@@ -223,3 +218,7 @@ class FeedCalibrating:
                 self._waiting[feed].not_before_s = time.monotonic() + TRY_AGAIN_AFTER_S
                 why = next(iter(str(error).splitlines()), type(error).__name__)
                 self.journal.emit(CalibrationFailed(self.clock(), feed, reason=why))
+
+
+def _read_calibration(text: str) -> FeedCalibration:
+    return FeedCalibration.from_json(json.loads(text))

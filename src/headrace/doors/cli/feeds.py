@@ -191,7 +191,7 @@ def status(
     from headrace.doors.cli.feed_status_text import feed_text
 
     if feed is not None and directory == Path() and Path(feed, "headrace.yml").is_file():
-        feed, directory = None, Path(feed)  # a folder, and all of its feeds
+        directory, feed = Path(feed), None  # a folder, and all of its feeds
     found = feed_statuses(directory, feed)
     return output.show(
         json,
