@@ -128,3 +128,16 @@ def test_a_running_feed_whose_new_terms_are_refused_goes_on_as_it_was(project: P
         assert {one.contract for one in prepared.plan.contracts} >= {"home/stored", "wall/stored"}
         assert applied_document(Applied(prepared, done=False))["refused_feeds"][0]["stays"]
         assert prepared.change is not None and prepared.change.is_nothing and service.is_running
+
+
+def test_what_a_removed_feed_had_in_the_projects_own_store_is_dropped(project: Project) -> None:
+    file = project.folder.project / "headrace.yml"
+    project.write(None)
+    with_home = f"{file.read_text()}  home: {{events: api, follows: api}}\n"
+    file.write_text(with_home)
+    with project.running() as service:
+        own = Project(project.folder.project, service.feeds.find_own_dsn())
+        until(lambda: own.tables == {"home"}, "its store is made")
+        project.write(None)
+        project.apply(service)
+        until(lambda: own.tables == set(), "it is dropped")
