@@ -16,6 +16,7 @@ class TroubleKind(StrEnum):
     CAPTURE = "capture:"
     DELIVERY = "delivery:"
     FEED = "feed:"
+    DECISION = "decision:"
     WITHDRAWAL = "withdrawal:"
     ROW = "row:"
     ENGINE = "engine:"
@@ -46,7 +47,8 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.REREAD: ("source obsolete", "source current", "sources"),
     TroubleKind.CAPTURE: ("capture failed", "capture recovered", "databases"),
     TroubleKind.DELIVERY: ("copy failed", "copy recovered", "contracts"),
-    TroubleKind.FEED: ("feed behind", "feed recovered", None),
+    TroubleKind.FEED: ("feed behind", "feed recovered", "feeds"),
+    TroubleKind.DECISION: ("feed undecided", "feed decided", "feeds"),
     TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),
     TroubleKind.ROW: ("view halted", "view mended", "contracts"),
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),

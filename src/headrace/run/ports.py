@@ -186,6 +186,9 @@ class FeedStore(Protocol):
 
     def sizes(self) -> FeedSizes: ...
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        """The time since when a pair is stored ahead or on read, as it is now; None if nobody knows the pair."""
+
     def drop(self) -> None:
         """Removes all of the feed; there may be nothing."""
 
@@ -198,6 +201,21 @@ class FeedTarget(Protocol):
     def open_store(self, epoch: int) -> FeedStore: ...
 
     def open_reader(self) -> FeedReader: ...
+
+    def make_trial(self, feed: str) -> FeedTarget:
+        """Another feed in the same store, of the same project, whose sessions can be told from all others."""
+
+    def open_meter(self) -> FeedMeter | None:
+        """Counts what the store does for the sessions of a trial that are open now; None if nobody can see that."""
+
+
+class FeedMeter(Protocol):
+    """Counts the processor seconds of a store's server."""
+
+    def read_seconds(self) -> float:
+        """Seconds so far; only differences mean something. Raises `ConnectError` if what is counted is gone."""
+
+    def close(self) -> None: ...
 
 
 class FeedReader(Protocol):

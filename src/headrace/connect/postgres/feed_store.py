@@ -44,12 +44,7 @@ class PostgresFeedStore:
 
     def take_over(self) -> Mapping[int, int]:
         with self._transaction() as session:
-            owner = self._tables.make(session, self._project)
-            if owner != self._project:
-                raise NotOurs(
-                    f'feed "{self._tables.feed}" in this database belongs to project "{owner}"',
-                    hint="give one of the feeds another name, or a database of its own",
-                )
+            self._check_owner(self._tables.make(session, self._project))
             said = {"epoch": self._epoch, "meaning": self._meaning, "last": PARTS - 1}
             if self._execute(session, statements.TAKE, said).rowcount != PARTS + 1:
                 raise self._say_fenced()
@@ -117,9 +112,15 @@ class PostgresFeedStore:
             assert found is not None
             return FeedSizes(**found)
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        with self._transaction() as session:
+            said = {"part": part_of(consumer), "consumer": consumer, "producer": producer}
+            found = self._execute(session, statements.SINCE, said).fetchone()
+            return None if found is None else int(found["since"])
+
     def drop(self) -> None:
         with self._transaction() as session:
-            self._tables.drop(session)
+            self._check_owner(self._tables.drop(session, self._project))
 
     def close(self) -> None:
         if self._session is not None:
@@ -127,6 +128,13 @@ class PostgresFeedStore:
             self._session = None
 
     # Steps
+
+    def _check_owner(self, owner: str) -> None:
+        if owner != self._project:
+            raise NotOurs(
+                f'feed "{self._tables.feed}" in this database belongs to project "{owner}"',
+                hint="give one of the feeds another name, or a database of its own",
+            )
 
     def _move(self, session: Connection, parts: Sequence[int], after: int, upto: int) -> None:
         said = {"parts": list(parts), "after": after, "upto": upto, "epoch": self._epoch}

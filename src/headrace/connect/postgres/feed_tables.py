@@ -163,6 +163,9 @@ PURGE: LiteralString = """
 DELETE FROM {events} WHERE to_t < 9223372036854775807
     AND to_t < (SELECT min(coalesce(t, 0)) FROM {parts}) - %(kept)s
 """
+SINCE: LiteralString = """
+SELECT since FROM {pairs} WHERE part = %(part)s AND consumer = %(consumer)s AND producer = %(producer)s
+"""
 SIZES: LiteralString = """
 SELECT (SELECT count(*) FROM {pairs}) AS pairs, (SELECT count(*) FROM {pairs} WHERE ahead) AS stored_ahead,
     (SELECT coalesce(sum(cardinality(ts)), 0)::bigint FROM {feed}) AS entries,
@@ -204,9 +207,15 @@ class StoreTables:
             session.execute(self.name_in(statement))
         return project
 
-    def drop(self, session: Connection) -> None:
+    def drop(self, session: Connection, project: str) -> str:
+        """Drops the tables if they are the project's, and says whose they are; tables that nobody has are left."""
         session.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-        if session.execute("SELECT to_regclass('headrace_feeds.feeds') AS there").fetchone() != {"there": None}:
-            for name in self.names.values():
-                session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-            session.execute("DELETE FROM headrace_feeds.feeds WHERE feed = %s", [self.feed])
+        if session.execute("SELECT to_regclass('headrace_feeds.feeds') AS there").fetchone() == {"there": None}:
+            return project
+        found = session.execute(OWNER, [self.feed]).fetchone()
+        if found is None or found["project"] != project:
+            return project if found is None else str(found["project"])
+        for name in self.names.values():
+            session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+        session.execute("DELETE FROM headrace_feeds.feeds WHERE feed = %s", [self.feed])
+        return project

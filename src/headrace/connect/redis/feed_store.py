@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import redis
 from redis.exceptions import RedisError
 
 from headrace.connect.redis import feed_scripts as scripts
+from headrace.connect.redis.feed_meter import RedisFeedMeter
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
@@ -152,11 +153,22 @@ class RedisFeedStore(RedisFeed):
         pairs, ahead, entries, events = map(int, self._run(scripts.SIZES, parts=_all_parts()))
         return FeedSizes(pairs, ahead, entries, events, None)
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        with self._errors():
+            held: Any = self._connect().hget(self._part_key(consumer, "p"), producer)
+        return None if held is None else int(held.partition(":")[2])
+
     def drop(self) -> None:
         with self._errors():
             client = self._connect()
-            for key in client.scan_iter(match=f"{self._prefix}:*", count=1000):
-                client.unlink(key)
+            owner: Any = client.get(f"{self._prefix}:owner")
+            if owner is not None and owner != self._project:
+                raise NotOurs(f'feed "{self._feed}" in this store belongs to project "{owner}"')
+            # The owner goes last: whoever is interrupted is still known to be the one who may go on.
+            for key in client.scan_iter(match=f"{self._prefix}:*", count=1000) if owner is not None else ():
+                if key != f"{self._prefix}:owner":
+                    client.unlink(key)
+            client.unlink(f"{self._prefix}:owner")
 
     def _check(self, answer: Sequence[Any], after: int | None) -> None:
         match answer[0]:
@@ -239,6 +251,12 @@ class RedisFeedTarget:
 
     def open_reader(self) -> RedisFeedReader:
         return RedisFeedReader(self.url, self.feed)
+
+    def make_trial(self, feed: str) -> RedisFeedTarget:
+        return replace(self, feed=feed)
+
+    def open_meter(self) -> RedisFeedMeter:
+        return RedisFeedMeter(redis.Redis.from_url(self.url, decode_responses=True, socket_timeout=ANSWER_WITHIN_S))
 
 
 def name_part(part: int) -> str:

@@ -112,3 +112,16 @@ def feed_routes(api: APIRouter, host: ServiceHost) -> None:
         except ConnectError as error:
             return answer_later(error)
         return JSONResponse({"feed": feed, "consumer": consumer, "producer": producer, what.value: not undo})
+
+
+def calibrate_route(api: APIRouter, host: ServiceHost) -> None:
+    @api.post(
+        "/feeds/{feed}/calibrate",
+        responses=MAY_BE_AWAY,
+        summary="Measure what it costs to store and to fetch, on the feed's own store; answers when that is done",
+    )
+    def calibrate(feed: str) -> Response:
+        try:
+            return JSONResponse(host.calibrate_feed(feed))
+        except ConnectError as error:
+            return answer_later(error)

@@ -28,7 +28,7 @@ from headrace.app.happened import EventsAsked, check_contract, event_document
 from headrace.app.planning import plan_document
 from headrace.app.running import ServiceHost
 from headrace.doors.api.answers import NAMES_SOMETHING, NEEDS_TOKEN, NotAllowed, answer_errors
-from headrace.doors.api.feeds import feed_routes
+from headrace.doors.api.feeds import calibrate_route, feed_routes
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.cli.why_text import explained_document
@@ -82,6 +82,7 @@ def service_api(host: ServiceHost, token: str) -> FastAPI:
     private = APIRouter(dependencies=[Depends(allowed)], responses=NEEDS_TOKEN)
     _reading_routes(private, host)
     feed_routes(private, host)
+    calibrate_route(private, host)
     _acting_routes(private, host)
     api.include_router(private)
     answer_errors(api)
