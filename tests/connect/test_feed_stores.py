@@ -126,17 +126,21 @@ def valkey_url() -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/0"
 
 
-@pytest.fixture(params=["postgres", "redis"])
+@pytest.fixture(params=["postgres", "redis", "postgres, walking", "redis, walking"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """With `walking`, even those who follow only two have the newest events of all walked."""
+    few = {"most_few": 1, "steps": 4} if "walking" in request.param else {}
     with ExitStack() as stack:
-        if request.param == "redis":
+        if request.param.startswith("redis"):
             url = request.getfixturevalue("valkey_url")
             redis.Redis.from_url(url).flushall()
-            yield Place(lambda **given: BreakingRedis(url, **given), lambda feed: RedisFeedReader(url, feed), stack)
+            yield Place(
+                lambda **given: BreakingRedis(url, **given), lambda feed: RedisFeedReader(url, feed, **few), stack
+            )
         else:
             dsn = request.getfixturevalue("postgres_dsn")
             yield Place(
-                lambda **given: BreakingPostgres(dsn, **given), lambda feed: PostgresFeedReader(dsn, feed), stack
+                lambda **given: BreakingPostgres(dsn, **given), lambda feed: PostgresFeedReader(dsn, feed, **few), stack
             )
 
 

@@ -21,6 +21,8 @@ from headrace.run.feeds.rank import rank_by
 from headrace.run.ports import FeedTarget
 from headrace.run.program import Program
 
+STORE_LAYOUT = 2
+"""Changes when stores hold what they did not hold before: those of an earlier version are filled anew."""
 API_BODY = "body"
 """The column that holds what people post, as JSON."""
 
@@ -86,4 +88,4 @@ def _fingerprint(plan: Plan, feed: Feed, names: tuple[str, ...]) -> str:
     views = {plan.catalogue.contracts[name].view for name in names}
     meanings = sorted(one.block.fingerprint for one in plan.blocks if one.block.id in views)
     events = (feed.events.producer, feed.events.time, feed.events.id, feed.events.is_api)
-    return hashlib.sha256(json.dumps([meanings, events]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([STORE_LAYOUT, meanings, events]).encode()).hexdigest()[:16]
