@@ -21,7 +21,7 @@ PAIRS: LiteralString = f"""
 {CLOCK}, pair AS MATERIALIZED (
     SELECT p.producer, p.ahead AND p.since <= clock.t AS is_stored FROM {{pairs}} p CROSS JOIN clock
     WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND NOT p.producer = ANY ({HIDDEN})
-    LIMIT %(most)s::bigint
+    ORDER BY p.producer LIMIT %(most)s::bigint
 )"""
 # A walk takes all that are above where the last page ended, since they may have more below it, and some below.
 _WALK: LiteralString = f"""
@@ -41,9 +41,10 @@ _WALK: LiteralString = f"""
     ORDER BY n.ts DESC, n.id DESC LIMIT %(walked)s
 ), pair AS MATERIALIZED (
     SELECT producer, is_stored FROM below
-    UNION ALL SELECT p.producer, p.ahead AND p.since <= clock.t FROM above CROSS JOIN clock JOIN {{pairs}} p
-        ON p.part = %(part)s AND p.consumer = %(consumer)s AND p.producer = above.producer
-    WHERE NOT p.producer = ANY ({HIDDEN})
+    UNION ALL SELECT above.producer, p.is_stored FROM above CROSS JOIN LATERAL (
+        SELECT p.ahead AND p.since <= clock.t AS is_stored FROM {{pairs}} p CROSS JOIN clock
+        WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND p.producer = above.producer LIMIT 1
+    ) p WHERE NOT above.producer = ANY ({HIDDEN})
 ), bound AS MATERIALIZED (
     SELECT CASE WHEN (SELECT count(*) FROM above) >= %(steps)s THEN 9223372036854775807 ELSE ended.ts END AS ts, ended.id
     FROM (SELECT) one LEFT JOIN (

@@ -132,6 +132,11 @@ class PostgresFeedReader:
     def read_counts(self, kind: str) -> Mapping[str, tuple[float, float]]:
         return {row["id"]: (row["count"], row["at"]) for row in self._fetch(_COUNTS, {"kind": kind})}
 
+    @property
+    def backend_pid(self) -> int:
+        """The process of the database that serves this session."""
+        return self._connect().info.backend_pid
+
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
@@ -168,6 +173,10 @@ class PostgresFeedReader:
             # A plan for every call would take longer than the page itself.
             self._session.execute("SET plan_cache_mode = force_generic_plan")
             self._session.execute("SET jit = off")
+            # Whatever a page reads has an index. A plan for everybody goes by what consumers follow on average, and
+            # would read whole tables where a few follow almost all there is.
+            self._session.execute("SET enable_seqscan = off")
+            self._session.execute("SET enable_bitmapscan = off")
         return self._session
 
 
