@@ -136,3 +136,21 @@ PAGES_OF_MANY: Mapping[tuple[bool, bool], LiteralString] = {
     (True, False): f"WITH {_WALK}, {_MANY}, {_LATER}, {_NEWEST} {_ANSWER_OF_MANY}",
     (True, True): f"WITH {_WALK}, {_MANY}, {_LATER}, {_DIVERSE} {_ANSWER_OF_MANY}",
 }
+
+_VISIBLE: LiteralString = "v.from_t <= %(t)s::bigint AND %(t)s::bigint < v.to_t"
+ENDS: LiteralString = f"""
+WITH clock AS MATERIALIZED (SELECT t FROM {{parts}} WHERE part = %(part)s AND t = %(t)s),
+spent AS MATERIALIZED (
+    SELECT p.producer FROM {{pairs}} p CROSS JOIN clock CROSS JOIN LATERAL (
+        SELECT v.ts, v.id FROM {{events}} v WHERE v.producer = p.producer AND {_VISIBLE} ORDER BY v.ts, v.id LIMIT 1
+    ) oldest
+    WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND NOT p.producer = ANY ({HIDDEN})
+        AND (oldest.ts, oldest.id) > (%(floor_ts)s::bigint, %(floor_id)s::text COLLATE "C")
+)
+SELECT clock.t, e.producer, e.ts, e.id FROM clock LEFT JOIN (
+    SELECT spent.producer, last.ts, last.id FROM spent CROSS JOIN LATERAL (
+        SELECT v.ts, v.id FROM {{events}} v WHERE v.producer = spent.producer AND {_VISIBLE}
+        ORDER BY v.ts DESC, v.id DESC OFFSET %(keep)s - 1 LIMIT 1
+    ) last
+) e ON true
+"""

@@ -13,6 +13,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from headrace.connect.postgres.feed_pages import (
+    ENDS,
     MORE_WALKED,
     PAGES_OF_FEW,
     PAGES_OF_MANY,
@@ -101,6 +102,14 @@ class PostgresFeedReader:
         if floor is not None and (rows[0]["bound_ts"], rows[0]["bound_id"] or "") < floor:
             return read
         return _make_read(self._fetch(PAGES_OF_FEW[kind], {**said, "most": None}))
+
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        floor_ts, floor_id = floor or (-OPEN, "")
+        said = {"part": part_of(consumer), "consumer": consumer, "t": t, "keep": keep}
+        rows = self._fetch(ENDS, {**said, "floor_ts": floor_ts, "floor_id": floor_id})
+        if not rows:
+            return None
+        return {row["producer"]: (row["ts"], row["id"]) for row in rows if row["producer"] is not None}
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         return [_entry(row) for row in self._fetch(_NEWEST_OF, {"producers": list(producers), "limit": limit})]

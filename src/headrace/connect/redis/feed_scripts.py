@@ -317,6 +317,35 @@ return answer
 """
 )
 
+ENDS = (
+    PREAMBLE
+    + _FIND_PAIRS
+    + """
+if t ~= said.t then return {} end
+local floor = said.floor and {tonumber(said.floor[1]), said.floor[2], ''}
+local answer = {t}
+local function find_end(producer)  -- the oldest event, if there are enough and it is after the floor
+  local first, count = nil, 0
+  local some = redis.call('ZRANGE', own(producer, 'e'), 0, -1, 'WITHSCORES')
+  for n = 1, #some, 2 do
+    local id, from, to = cut(some[n])
+    if is_there(from, to, at) then
+      local entry = {tonumber(some[n + 1]), id, ''}
+      if not first or newer(first, entry) then first = entry end
+      if floor and not newer(entry, floor) then return nil end
+      count = count + 1
+    end
+  end
+  return count >= said.keep and first or nil
+end
+visit_followed(function(producer)
+  local first = find_end(producer)
+  if first then answer[#answer + 1] = {producer, number(first[1]), first[2]} end
+end)
+return answer
+"""
+)
+
 UNREAD = (
     PREAMBLE
     + _FIND_PAIRS

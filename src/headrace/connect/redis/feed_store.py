@@ -200,6 +200,17 @@ class RedisFeedReader(RedisFeed):
         t, *rows = self._run(scripts.PAGE, **said) or [None]
         return None if t is None else FeedRead(int(t), tuple(map(_entry, rows)))
 
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        said: dict[str, object] = {
+            "part": name_part(part_of(consumer)),
+            "consumer": consumer,
+            "t": str(t),
+            "keep": keep,
+        }
+        said |= {} if floor is None else {"floor": (str(floor[0]), floor[1])}
+        found = self._run(scripts.ENDS, **said)
+        return {producer: (int(ts), id_) for producer, ts, id_ in found[1:]} if found else None
+
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         return [_entry(row) for row in self._run(scripts.NEWEST, producers=list(producers), limit=limit)]
 
