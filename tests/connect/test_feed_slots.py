@@ -1,4 +1,4 @@
-"""Keys of a feed in Valkey are laid out for a cluster: steps that must be all or nothing touch keys of one hash slot."""
+"""Keys of a feed in Valkey are laid out for a cluster: what must be all or nothing touches keys of one hash slot."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def watched(valkey_url: str) -> Iterator[tuple[Watching, RedisFeedStore, RedisFe
 
 def use_everything(store: RedisFeedStore, reader: RedisFeedReader) -> None:
     world, rules = FeedWorld(3, 4), PageRules(2, more_than=1, within_s=60.0)
-    events = {(who, f"{who}{n}"): (world.t - n * SECOND, {}) for who in PRODUCERS for n in range(6)}
+    events: dict[tuple[str, str], tuple[int, Any]] = {
+        (who, f"{who}{n}"): (world.t - n * SECOND, None) for who in PRODUCERS for n in range(6)
+    }
     follows = {(consumer, who): who == "alice" for consumer in CONSUMERS for who in PRODUCERS}
     world.change(Moment(events, follows))
     for moment in (None, Moment({}, follows), Moment(events, {})):

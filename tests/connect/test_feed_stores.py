@@ -228,6 +228,42 @@ def test_what_is_looked_up_for_a_page_is_enough_whatever_the_rules_are(place, se
             check_pages(reader, rules, world, dict.fromkeys(PARTS, world.t))
 
 
+@settings(ANY_SIZE, max_examples=examples(6))
+@given(rules=rules_of_feeds(), steps=st.sampled_from([10, 300, 10_000]), seed=st.integers(0, 2**32))
+def test_who_follows_many_gets_the_pages_of_who_looks_at_everybody(place, rules, steps, seed):
+    """Newest places are wrong in both ways: of events that are gone, and of events that a part has not reached."""
+    random, names = Random(seed), [f"p{number}" for number in range(250)]
+    with place.another() as another:
+        world = FeedWorld(min(rules.shown, 3), 3)
+        events = {
+            (who, id_): (world.t - random.randrange(90) * SECOND, {"likes": random.randrange(5)})
+            for who in names
+            for id_ in random.sample("abcd", random.randint(0, 4))
+        }
+        followed = random.sample(names, random.choice([60, 240]))
+        world.change(Moment(events, {("anna", who): random.random() < 0.2 for who in followed}))
+        store, reader = fill(another, world), another.open_reader()
+        reader.most_few, reader.steps = 20, steps  # type: ignore[attr-defined]
+        reader.hide("anna", random.choice(followed), "mute")
+        hidden = [who for who, _ in reader.read_hidden("anna")]
+        newest = sorted(events, key=lambda key: events[key][0], reverse=True)
+        gone = set(random.sample(newest[:60], 20))
+        world.change(replace(world.at(world.t), events={key: events[key] for key in events if key not in gone}))
+        world.bring_events(store, world.t)
+        for at in (world.moments[-2][0], world.t):
+            world.bring_parts(store, PARTS, at)
+            cursor = None
+            for _ in range(8):
+                read = reader.read_page("anna", rules, cursor)
+                assert read is not None and read.as_of == at
+                page, expected = make_page(rules, read, cursor), world.page(rules, "anna", at, cursor, hidden)
+                assert shown(page.entries) == shown(expected.entries)
+                assert page.next == expected.next
+                cursor = page.next
+                if cursor is None:
+                    break
+
+
 @settings(ANY_SIZE, max_examples=examples(15))
 @given(rules=rules_of_feeds(), keep=st.integers(1, 4), seed=st.integers(0, 2**32))
 def test_pages_go_on_with_older_events_where_the_store_keeps_no_more(place, rules, keep, seed):

@@ -127,8 +127,8 @@ feeds:
     with psycopg.connect(postgres_dsn, autocommit=True) as session:
         session.execute("CREATE TABLE notes (pid bigint PRIMARY KEY, author text, ts timestamptz, body text)")
         session.execute(
-            "INSERT INTO notes SELECT n - 50, 'p' || n % 3, '2026-01-01Z'::timestamptz + (n / 4) * '1 min'::interval, ''"
-            " FROM generate_series(1, 100) n"
+            "INSERT INTO notes SELECT n - 50, 'p' || n % 3, '2026-01-01Z'::timestamptz + (n / 4) * '1 min'::interval,"
+            " '' FROM generate_series(1, 100) n"
         )
         world = World(tmp_path, {"DSN": postgres_dsn})
         with world.running() as service, closing(open_pages(service, world)) as pages:

@@ -1,4 +1,4 @@
-"""A view can be followed: an aggregate that changes replaces its entry, and one that is gone takes its entry with it."""
+"""A view can be followed: an aggregate that changes replaces its entry, and one that is gone takes it along."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ _WALK: LiteralString = f"""
         WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND p.producer = above.producer LIMIT 1
     ) p WHERE NOT above.producer = ANY ({HIDDEN})
 ), bound AS MATERIALIZED (
-    SELECT CASE WHEN (SELECT count(*) FROM above) >= %(steps)s THEN 9223372036854775807 ELSE ended.ts END AS ts, ended.id
+    SELECT CASE WHEN (SELECT count(*) FROM above) >= %(steps)s THEN 9223372036854775807 ELSE ended.ts END AS ts,
+        ended.id
     FROM (SELECT) one LEFT JOIN (
         SELECT ts, id FROM (SELECT ts, id FROM below ORDER BY ts, id LIMIT 1) last
         WHERE (SELECT count(*) FROM below) >= %(walked)s
@@ -75,7 +76,8 @@ _FIRST_OF_MANY: LiteralString = f"""
 found AS (
     SELECT f.producer, held.ts, held.id, held.nth, true AS is_stored
     FROM {{feed}} f CROSS JOIN clock JOIN {{pairs}} p
-        ON p.part = %(part)s AND p.consumer = %(consumer)s AND p.producer = f.producer AND p.ahead AND p.since <= clock.t
+        ON p.part = %(part)s AND p.consumer = %(consumer)s AND p.producer = f.producer
+            AND p.ahead AND p.since <= clock.t
     CROSS JOIN LATERAL unnest(f.ts[1:%(shown)s], f.id[1:%(shown)s]) WITH ORDINALITY AS held(ts, id, nth)
     WHERE f.part = %(part)s AND f.consumer = %(consumer)s AND NOT f.producer = ANY ({HIDDEN})
     UNION ALL {_PULL_FIRST} WHERE NOT pair.is_stored

@@ -8,7 +8,8 @@
     F:{e:bob}:e         a producer's events by time, each as `id NUL from NUL to`; `to` is empty while it is there
     F:{e:bob}:b         their bodies by `id NUL from`; F:{e:bob}:o the beginning of each that is there, by `time NUL id`
     F:{events}:n        producers by the time of their newest event, as of whatever time: where a page begins to look
-    F:{events}:x        versions that have ended, by when; F:{events}:owner whose feed it is; F:r:reads counters that fade
+    F:{events}:x        versions that have ended, by when; F:{events}:owner whose feed it is
+    F:r:reads           counters that fade
 
 What is in braces is what a cluster places keys by: all keys of a part are together, and all keys of a producer.
 `ONE_SLOT` are the scripts that touch keys of one slot only. The others touch keys of parts, of events or of producers,

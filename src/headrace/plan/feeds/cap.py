@@ -1,8 +1,8 @@
-"""Caps the pairs that are stored ahead for one consumer: of more, those that save most are stored, and the rest is read.
+"""Caps the pairs that are stored ahead for one consumer: those that save most are stored, and the rest is read.
 
-A page of somebody who follows very many costs what it shows when its producers are read (`connect/postgres/
-feed_pages.py`), but what is stored is looked at pair by pair. So beyond some number storing another pair makes pages
-slower, whatever rates say.
+A page of somebody who follows very many costs what it shows if its producers are read
+(`connect/postgres/feed_pages.py`), but what is stored is looked at pair by pair. So beyond some number, storing another
+pair makes pages slower, whatever rates say.
 """
 
 from __future__ import annotations

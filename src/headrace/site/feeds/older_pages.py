@@ -35,7 +35,7 @@ def read_with_older(asked: PageAsked, reader: FeedReader, keepers: FeedKeepers) 
     feed, rules = asked.kept.feed, asked.rules
     # Without ids, events of one time are one in the store: it may keep fewer than there are.
     keep = 1 if feed.events.id is None else feed.keep
-    cut, reason = HIGHEST[:2], "the feed moves on while it is read"
+    cut, reason, read = HIGHEST[:2], "the feed moves on while it is read", None
     for _ in range(ATTEMPTS):
         read = reader.read_page(asked.consumer, rules, asked.cursor)
         if read is None or (asked.cursor is None and rules.shown <= keep):
@@ -50,6 +50,7 @@ def read_with_older(asked: PageAsked, reader: FeedReader, keepers: FeedKeepers) 
             return replace(read, entries=(*read.entries, *older)), None
         except (HeadraceError, OSError) as error:
             cut, reason = max(ends.values()), str(error)
+    assert read is not None
     log.warning("page of feed %s is cut short: %s", feed.name, reason)
     return replace(read, cut=cut), f"older events cannot be read now: {reason}"
 
