@@ -243,7 +243,7 @@ def test_who_follows_many_gets_the_pages_of_who_looks_at_everybody(place, rules,
         followed = random.sample(names, random.choice([60, 240]))
         world.change(Moment(events, {("anna", who): random.random() < 0.2 for who in followed}))
         store, reader = fill(another, world), another.open_reader()
-        reader.most_few, reader.steps = 20, steps  # type: ignore[attr-defined]
+        reader.most_few, reader.steps = 20, steps
         reader.hide("anna", random.choice(followed), "mute")
         hidden = [who for who, _ in reader.read_hidden("anna")]
         newest = sorted(events, key=lambda key: events[key][0], reverse=True)

@@ -82,6 +82,12 @@ class FeedLogs:
         columns = [*self._shape_events(changes), changes.column(TIME), changes.column(WEIGHT)]
         return _drop_nobodys(pa.table(columns, schema=EVENT_CHANGES))
 
+    def time_events(self, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """Producers and times of rows of the log of newest events."""
+        known = tuple(output for output in self.newest.outputs if output.name in (self.producer, self.time))
+        view = compute_outputs(rows, known, self.functions)
+        return write_names(view.column(self.producer)), _read_times(view.column(self.time))
+
     def place_events(self, rows: pa.Table) -> pa.Table:
         """Producer, time and id of rows of the log of newest events."""
         view = compute_outputs(rows, self.newest.outputs, self.functions)

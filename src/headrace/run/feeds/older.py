@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +33,7 @@ from headrace.run.rows.arrow import arrow_table
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT, contents, interval, stamp_rows
 
 PROBE = "producer"
+FOREVER = 2**62
 
 
 class NotKnown(ConnectError):
@@ -61,8 +63,8 @@ class OlderEvents:
             raise NotKnown(f"events are known from {log.start} to {log.t}, not at {t}")
         names = sorted(below)
         rows = self._find_rows(store, log, self._name_producers(names), t)
-        shaped = self.reading.place_events(rows)
-        chosen = _choose_newest(shaped, below, most)
+        rows = rows.take(pa.array(_choose_recent(*self.reading.time_events(rows), below, most)))
+        chosen = _choose_newest(self.reading.place_events(rows), below, most)
         made = self.reading.make_events(rows.take(pa.array(chosen, pa.int64())))
         return tuple(PageEntry(row[0], row[1], row[2], json.loads(row[3])) for row in made)
 
@@ -83,9 +85,8 @@ class OlderEvents:
             interval(store.read(log.site, piece.stored, names), t, log.t).select(names)
             for piece in log.changes(t, log.t)
         ]
-        undone = [_negate(self._choose_changes(table, probe)) for table in later]
-        now = contents([held.select(names), *(table.select(names) for table in undone)], 2**62)
-        rows = read_rows(self._contents, stamp_rows(now, t), around)
+        undone = [_negate(self._choose_changes(table, probe).select(names)) for table in later]
+        rows = read_rows(self._contents, stamp_rows(_sum_up(held.select(names), undone), t), around)
         ranked = {one.name: column_of(one.expr, rows, around) for one in self.step.derivation.columns[0]}
         stamps = {name: rows.column(name) for name in (TIME, ORDER, WEIGHT)}
         made = with_outputs(self.step.outputs, pa.table({**ranked, **stamps}), around)
@@ -118,6 +119,27 @@ def find_older(program: Program, reading: FeedLogs) -> OlderEvents | None:
     if kept is None or kept.key is None or len(kept.key.columns) != 1 or len(step.keys[0]) != 1:
         return None
     return OlderEvents(program.logs[kept.log], kept.key, step, tuple(passes), reading)
+
+
+def _sum_up(held: pa.Table, undone: Sequence[pa.Table]) -> pa.Table:
+    """What is there; where nothing has ever gone, that is all that is held."""
+    changed = any(table.num_rows for table in undone) or pc.any(pc.not_equal(held.column(WEIGHT), 1)).as_py()
+    return contents([held, *undone], FOREVER) if changed else held.drop_columns([TIME, ORDER])
+
+
+def _choose_recent(
+    producers: pa.ChunkedArray, times: pa.ChunkedArray, below: Mapping[str, Place], most: int
+) -> npt.NDArray[np.int64]:
+    """Positions of events that may be among the newest of their producers before a place, by their times alone."""
+    found = [np.zeros(0, np.int64)]
+    micros = times.fill_null(2**63 - 1).to_numpy()
+    for producer, (ts, _) in below.items():
+        own = np.flatnonzero(pc.fill_null(pc.equal(producers, producer), False).to_numpy(zero_copy_only=False))
+        before = own[micros[own] < ts]
+        if len(before) > most:
+            before = before[micros[before] >= np.partition(micros[before], -most)[-most]]
+        found += [before, own[micros[own] == ts]]
+    return np.concatenate(found)
 
 
 def _choose_newest(events: pa.Table, below: Mapping[str, Place], most: int) -> list[int]:
