@@ -21,7 +21,7 @@ MOST_AHEAD = 1_000
 def cap_pairs(
     feeds: Feeds, wanted: BoolArray, stored: BoolArray, most: int = MOST_AHEAD, band: Band = TENTH
 ) -> BoolArray:
-    """Of the pairs that are wanted, at most so many for each consumer: those for which storing saves most.
+    """Chooses at most so many of the wanted pairs for each consumer: those for which storing saves most.
 
     A pair that is stored counts as a little cheaper to store than one that is not, so that rates that waver move
     nothing. Equal ones go by their position.

@@ -74,7 +74,7 @@ def _is_indexed(older: OlderEvents, ledger: Ledger) -> bool:
 
 
 def _find_below(cursor: PageCursor | None, producer: str) -> Place:
-    """Before which place a producer's next entries are: what was shown of it, and where the last page ended."""
+    """The place that a producer's next entries come before: what was shown of it, or where the last page ended."""
     if cursor is None:
         return HIGHEST[:2]
     time, id_, of = cursor.ceiling
