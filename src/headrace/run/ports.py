@@ -224,6 +224,11 @@ class FeedReader(Protocol):
     def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
         """All that a page can be made of, in one round trip; None while the part is not there."""
 
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        """The oldest events of those whom a consumer follows and of whom the store keeps no more: those with `keep`
+        events, all of them after `floor`. None if the part is not as of the time `t` any more.
+        """
+
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         """The newest events of each producer, as far as events are known."""
 

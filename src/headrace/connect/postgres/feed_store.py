@@ -54,16 +54,18 @@ class PostgresFeedStore:
         with self._transaction() as session:
             self._set(session, EVENTS_PART, t)
             self._execute(session, "DELETE FROM {events}")
+            self._execute(session, "DELETE FROM {newest}")
             for some in _slices(events):
-                self._execute(session, statements.ADD_EVENTS, {**_lists(some), "t": [t] * some.num_rows})
+                self._add_events(session, {**_lists(some), "t": [t] * some.num_rows})
             self._execute(session, "ANALYZE {events}")
+            self._execute(session, "ANALYZE {newest}")
 
     def apply_events(self, changes: pa.Table, after: int, upto: int) -> None:
         with self._transaction() as session:
             self._move(session, (EVENTS_PART,), after, upto)
             came, went = _split(changes)
             for some in _slices(came):
-                self._execute(session, statements.ADD_EVENTS, _lists(some))
+                self._add_events(session, _lists(some))
             for some in _slices(went):
                 self._execute(session, statements.END_EVENTS, _lists(some))
 
@@ -103,7 +105,13 @@ class PostgresFeedStore:
 
     def purge(self) -> int:
         with self._transaction() as session:
-            return self._execute(session, statements.PURGE, {"kept": KEPT_AFTER_END}).rowcount
+            self._execute(session, statements.HOLD_EVENTS)
+            purged = self._execute(session, statements.PURGE, {"kept": KEPT_AFTER_END}).fetchall()
+            if purged:
+                producers = sorted({row["producer"] for row in purged})
+                self._execute(session, statements.LOWER_NEWEST, {"producers": producers})
+                self._execute(session, statements.DROP_NEWEST, {"producers": producers})
+            return len(purged)
 
     def sizes(self) -> FeedSizes:
         with self._transaction() as session:
@@ -153,6 +161,10 @@ class PostgresFeedStore:
             raise self._say_fenced()
         other = next(row for row in found if row["t"] != after)
         raise Conflict(f'part {other["part"]} of feed "{self._tables.feed}" is at {other["t"]}, not at {after}')
+
+    def _add_events(self, session: Connection, events: Mapping[str, object]) -> None:
+        self._execute(session, statements.ADD_EVENTS, events)
+        self._execute(session, statements.RAISE_NEWEST, events)
 
     def _change_stored(self, session: Connection, changes: pa.Table) -> None:
         simple = _find_simple(changes)

@@ -20,6 +20,7 @@ from headrace.connect.redis import feed_scripts as scripts
 from headrace.connect.redis.feed_meter import RedisFeedMeter
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
+from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
 EVENTS_AT_ONCE = 5_000
@@ -184,14 +185,23 @@ class RedisFeedStore(RedisFeed):
 
 
 class RedisFeedReader(RedisFeed):
-    """What a feed server reads, and what consumers say of themselves."""
+    """What a feed server reads, and what consumers say of themselves.
+
+    Who follows more than `most_few` has newest events of all walked, at most so many `steps`.
+    """
+
+    def __init__(self, url: str, feed: str, most_few: int = MOST_FEW, steps: int = STEPS) -> None:
+        super().__init__(url, feed)
+        self.most_few, self.steps = most_few, steps
 
     def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
         said: dict[str, object] = {
             "part": name_part(part_of(consumer)),
             "consumer": consumer,
             "shown": rules.shown,
-            "enough": max(rules.limit, rules.pool or 0) + 1,
+            "enough": count_enough(rules),
+            "most_few": self.most_few,
+            "steps": self.steps,
         }
         if rules.more_than is not None:
             said |= {"k": rules.more_than, "within": int(rules.within_s * SECOND)}
@@ -201,6 +211,17 @@ class RedisFeedReader(RedisFeed):
             said |= {"as_of": str(cursor.as_of), "ceiling": (str(time), id_, producer), "last": last}
         t, *rows = self._run(scripts.PAGE, **said) or [None]
         return None if t is None else FeedRead(int(t), tuple(map(_entry, rows)))
+
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        said: dict[str, object] = {
+            "part": name_part(part_of(consumer)),
+            "consumer": consumer,
+            "t": str(t),
+            "keep": keep,
+        }
+        said |= {} if floor is None else {"floor": (str(floor[0]), floor[1])}
+        found = self._run(scripts.ENDS, **said)
+        return {producer: (int(ts), id_) for producer, ts, id_ in found[1:]} if found else None
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         return [_entry(row) for row in self._run(scripts.NEWEST, producers=list(producers), limit=limit)]

@@ -281,6 +281,8 @@ def _page_lines(page: Mapping[str, Any]) -> Iterator[str]:
 
     age = format_seconds(round(page["lag_s"], 1))
     yield f"{count(len(page['entries']), 'entry', 'entries')} as of {page['as_of']}, {age} ago"
+    if "cut_short" in page:
+        yield f"cut short: {page['cut_short']}"
     for entry in page["entries"]:
         body = dumps(entry["body"], ensure_ascii=False)
         yield f"  {entry['time']}  {entry['producer']}  {entry['id']}  {body}"

@@ -23,6 +23,7 @@ from headrace.run.ports import FeedReader
 from headrace.run.rows.json_rows import json_value
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.keepers import FeedKeepers
+from headrace.site.feeds.older_pages import PageAsked, read_with_older
 from headrace.site.feeds.reads import FeedReads
 
 
@@ -79,10 +80,12 @@ class FeedPages:
             raise UsageError(f'a page of feed "{feed}" has 1 to {rules.limit} entries, not {limit}')
         rules = rules if limit is None else replace(rules, limit=limit)
         cursor = None if before is None else read_cursor(before, feed, consumer, self._key())
-        read = reader.read_page(consumer, rules, cursor)
+        read, cut_short = read_with_older(PageAsked(kept, consumer, rules, cursor), reader, self.keepers)
         if read is None:
             raise _say_filled(feed)
         told = self._tell(kept, consumer, make_page(rules, read, cursor))
+        if cut_short is not None:
+            told["cut_short"] = cut_short
         took_s = time.perf_counter() - began
         self._took_s.setdefault(feed, deque(maxlen=PAGES_TIMED)).append(took_s)
         self.reads.note(feed, consumer, took_s)
