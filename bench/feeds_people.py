@@ -223,6 +223,8 @@ class SeenPage:
     stored: int
     earlier: tuple[SeenEntry, ...] = ()
     """On the pages before, if this is one that follows."""
+    is_cut: bool = False
+    """Whether it ended before older events because these could not be read."""
 
 
 @dataclass
@@ -271,7 +273,9 @@ class Reading(Beside):
             )
             hidden = frozenset(whom for of, who, whom, _ in self._hidden if (of, who) == (feed, consumer))
             as_of = _read_time(answer["as_of"])
-            self.pages.append(SeenPage(feed, consumer, as_of, entries, hidden, before, answer["stored"], earlier))
+            is_cut = "cut_short" in answer
+            seen = SeenPage(feed, consumer, as_of, entries, hidden, before, answer["stored"], earlier, is_cut)
+            self.pages.append(seen)
             before, earlier = answer["next"], (*earlier, *entries)
             if before is None:
                 return

@@ -26,7 +26,7 @@ from headrace.site.process import ServiceProcess, running_process
 DATABASE = "posts"
 KINDS = ("service", "store", "capture", f"database {DATABASE}", *OF_SPARK)
 STORE_AWAY_S = 1.0
-LIMIT, PER_PRODUCER, KEEP = 8, 3, 30
+LIMIT, PER_PRODUCER, KEEP = 8, 3, 6
 MORE_THAN, WITHIN_S = 2, 120
 
 PROJECT = """\

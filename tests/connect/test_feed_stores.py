@@ -22,7 +22,17 @@ from headrace.connect.postgres.sessions import Connection
 from headrace.connect.redis.feed_store import RedisFeedReader, RedisFeedStore
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, Flip, part_of
-from headrace.run.feeds.page import SECOND, PageEntry, PageRules, count_unread, make_page
+from headrace.run.feeds.enough import find_floor
+from headrace.run.feeds.page import (
+    SECOND,
+    FeedPage,
+    FeedRead,
+    PageCursor,
+    PageEntry,
+    PageRules,
+    count_unread,
+    make_page,
+)
 from headrace.run.ports import FeedReader, FeedStore
 from tests.connect.feed_world import (
     CONSUMERS,
@@ -126,17 +136,21 @@ def valkey_url() -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/0"
 
 
-@pytest.fixture(params=["postgres", "redis"])
+@pytest.fixture(params=["postgres", "redis", "postgres, walking", "redis, walking"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """With `walking`, even those who follow only two have the newest events of all walked."""
+    few = {"most_few": 1, "steps": 4} if "walking" in request.param else {}
     with ExitStack() as stack:
-        if request.param == "redis":
+        if request.param.startswith("redis"):
             url = request.getfixturevalue("valkey_url")
             redis.Redis.from_url(url).flushall()
-            yield Place(lambda **given: BreakingRedis(url, **given), lambda feed: RedisFeedReader(url, feed), stack)
+            yield Place(
+                lambda **given: BreakingRedis(url, **given), lambda feed: RedisFeedReader(url, feed, **few), stack
+            )
         else:
             dsn = request.getfixturevalue("postgres_dsn")
             yield Place(
-                lambda **given: BreakingPostgres(dsn, **given), lambda feed: PostgresFeedReader(dsn, feed), stack
+                lambda **given: BreakingPostgres(dsn, **given), lambda feed: PostgresFeedReader(dsn, feed, **few), stack
             )
 
 
@@ -212,6 +226,87 @@ def test_what_is_looked_up_for_a_page_is_enough_whatever_the_rules_are(place, se
             )
             rules = replace(rules, rank=None if rules.pool is None else rank_by_likes)
             check_pages(reader, rules, world, dict.fromkeys(PARTS, world.t))
+
+
+@settings(ANY_SIZE, max_examples=examples(6))
+@given(rules=rules_of_feeds(), steps=st.sampled_from([10, 300, 10_000]), seed=st.integers(0, 2**32))
+def test_who_follows_many_gets_the_pages_of_who_looks_at_everybody(place, rules, steps, seed):
+    """Newest places are wrong in both ways: of events that are gone, and of events that a part has not reached."""
+    random, names = Random(seed), [f"p{number}" for number in range(250)]
+    with place.another() as another:
+        world = FeedWorld(min(rules.shown, 3), 3)
+        events = {
+            (who, id_): (world.t - random.randrange(90) * SECOND, {"likes": random.randrange(5)})
+            for who in names
+            for id_ in random.sample("abcd", random.randint(0, 4))
+        }
+        followed = random.sample(names, random.choice([60, 240]))
+        world.change(Moment(events, {("anna", who): random.random() < 0.2 for who in followed}))
+        store, reader = fill(another, world), another.open_reader()
+        reader.most_few, reader.steps = 20, steps
+        reader.hide("anna", random.choice(followed), "mute")
+        hidden = [who for who, _ in reader.read_hidden("anna")]
+        newest = sorted(events, key=lambda key: events[key][0], reverse=True)
+        gone = set(random.sample(newest[:60], 20))
+        world.change(replace(world.at(world.t), events={key: events[key] for key in events if key not in gone}))
+        world.bring_events(store, world.t)
+        for at in (world.moments[-2][0], world.t):
+            world.bring_parts(store, PARTS, at)
+            cursor = None
+            for _ in range(8):
+                read = reader.read_page("anna", rules, cursor)
+                assert read is not None and read.as_of == at
+                page, expected = make_page(rules, read, cursor), world.page(rules, "anna", at, cursor, hidden)
+                assert shown(page.entries) == shown(expected.entries)
+                assert page.next == expected.next
+                cursor = page.next
+                if cursor is None:
+                    break
+
+
+@settings(ANY_SIZE, max_examples=examples(15))
+@given(rules=rules_of_feeds(), keep=st.integers(1, 4), seed=st.integers(0, 2**32))
+def test_pages_go_on_with_older_events_where_the_store_keeps_no_more(place, rules, keep, seed):
+    """Turns all pages while events come and go, asking for older events as a server does."""
+    random, gone = Random(seed), dict[tuple[str, str], Any]()
+    with place.another() as another:
+        world = FeedWorld(min(rules.shown, keep), keep)
+        world.change(first_moment(random, world.t))
+        store, reader = fill(another, world), another.open_reader()
+        for consumer in CONSUMERS:
+            cursor = None
+            for _ in range(60):
+                if random.random() < 0.2:
+                    world.change(next_moment(random, world.at(world.t), world.t, gone))
+                    world.bring_events(store, world.t)
+                    world.bring_parts(store, PARTS, world.t)
+                all_events = replace(world, keep=99).entries(consumer, world.t)
+                page = read_old_page(reader, rules, consumer, cursor, (world, keep))
+                expected = make_page(rules, FeedRead(world.t, all_events), cursor)
+                assert shown(page.entries) == shown(expected.entries)
+                assert page.next == expected.next
+                cursor = page.next
+                if cursor is None:
+                    break
+            assert cursor is None
+
+
+def read_old_page(
+    reader: FeedReader, rules: PageRules, consumer: str, cursor: PageCursor | None, known: tuple[FeedWorld, int]
+) -> FeedPage:
+    """Older events are looked up only of those who the store says has no more."""
+    world, keep = known
+    read = reader.read_page(consumer, rules, cursor)
+    assert read is not None
+    floor = find_floor(rules, read, cursor)
+    ends = reader.read_ends(consumer, read.as_of, keep, floor)
+    assert ends is not None and reader.read_ends(consumer, read.as_of - 1, keep, floor) is None
+    every = replace(world, keep=99).entries(consumer, world.t)
+    for producer, oldest in ends.items():
+        kept = sorted((one.place for one in every if one.producer == producer), reverse=True)[:keep]
+        assert len(kept) == keep and oldest == kept[-1] and (floor is None or oldest > floor)
+    older = tuple(one for one in every if one.producer in ends)
+    return make_page(rules, replace(read, entries=(*read.entries, *older)), cursor)
 
 
 def check_pages(reader: FeedReader, rules: PageRules, world: FeedWorld, clocks: dict[int, int]) -> None:

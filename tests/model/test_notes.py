@@ -30,9 +30,11 @@ from headrace.model.notes import (
     DeliveredCopy,
     GoneFiles,
     Halted,
+    KeptFeedStore,
     LastLook,
     Learnt,
     LogKeys,
+    MeasuredPrices,
     Note,
     PlanMoves,
     ProjectHome,
@@ -144,6 +146,12 @@ STORED: list[tuple[Note, str, str]] = [
     (LastLook('{"at": 1}'), "look", '{"at": 1}'),
     (Learnt('{"version": 3}'), "learnt", '{"version": 3}'),
     (PlanMoves("[]"), "moves", "[]"),
+    (MeasuredPrices("home", "{}"), "prices:home", "{}"),
+    (
+        KeptFeedStore("shop", "home", "redis", "${URL}"),
+        "feed_store:home:4cd295001203",
+        '{"project": "shop", "feed": "home", "store": "redis", "address": "${URL}"}',
+    ),
     (StepsToDo('{"format": "headrace/1"}'), "steps", '{"format": "headrace/1"}'),
     (StepsDone(3), "steps_done", "3"),
     (StepsBegun(2), "steps_begun", "2"),
@@ -219,6 +227,7 @@ DAMAGED = {
     Halted: ('{"why": "x"}', '{"why": 1, "since": 3, "tried": 4}'),
     WantedTime: ("soon",),
     DeliveredCopy: ('{"project": "shop"}', '{"project": "a", "contract": "b", "view": "c", "place": {"x": "y"}}'),
+    KeptFeedStore: ("{", '{"project": "shop", "feed": "home"}'),
     CaptureSlot: ("{", '{"project": "shop", "database": "main"}'),
 }
 

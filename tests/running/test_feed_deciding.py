@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from headrace.app.explaining import explain_running
+from headrace.coordinate.feeds.controller import FeedController
 from headrace.coordinate.feeds.deciding import FeedDeciding
 from headrace.coordinate.host import ServiceHost
+from headrace.doors.cli.feed_text import why_pair_text
+from headrace.model.event_wire import EventsAsked
+from headrace.model.explanation import WhyPair
 from headrace.site.feeds.pages import FeedPages
 from headrace.site.service import Service
+from headrace.site.troubles import DECISION
 from tests.running.running_project import until
 from tests.running.test_feed_pages import Social, shown
 
@@ -41,8 +47,11 @@ def _reads_as(pages: FeedPages, consumer: str, wanted: dict[str, str]) -> bool:
 def deciding(service: Service, social: Social) -> Iterator[FeedDeciding]:
     host = ServiceHost(service, social.folder, lambda _: pytest.fail("nothing is applied"))
     with host.deciding_feeds():
-        assert host.feed_deciding is not None
-        yield host.feed_deciding
+        yield host.feeds.deciding
+
+
+def kinds_of(service: Service) -> list[str]:
+    return [one.event.kind for one in service.ledger.events(EventsAsked(limit=1000))]
 
 
 def test_what_often_read_feeds_show_is_stored_ahead(social: Social, caplog: pytest.LogCaptureFixture) -> None:
@@ -54,6 +63,7 @@ def test_what_often_read_feeds_show_is_stored_ahead(social: Social, caplog: pyte
         pages = service.feed_pages
         reads_until(pages, "anna", {"bob": "stored"})
         until(lambda: "home" in feeds.tell(), "somebody decided")
+        until(lambda: "pairs flipped" in kinds_of(service), "every batch of flips is an event")
         for minute in range(2, 30):
             social.post("bob", minute)
         social.until_equal(service, "sees all posts")
@@ -63,7 +73,7 @@ def test_what_often_read_feeds_show_is_stored_ahead(social: Social, caplog: pyte
         social.post("carl", 1)
         pages.read("home", "somebody new")
         until(lambda: feeds.tell()["home"].decided_at > last.decided_at + 2.0, "it is decided again and again")
-        assert "is not decided again" not in caplog.text, (
+        assert not [key for key in service.troubles.all() if key.startswith(DECISION)] and not caplog.records, (
             "posts that nobody follows, and readers who follow nobody, disturb nothing"
         )
         assert shown(pages.read("home", "dora")) == social.expect("dora"), "a full page at the first read"
@@ -71,3 +81,36 @@ def test_what_often_read_feeds_show_is_stored_ahead(social: Social, caplog: pyte
         until(lambda: service.feeds.find("home") is not None, "the feed can be read again")
         until(lambda: "home" in feeds.tell(), "it is decided again")
         assert feeds.tell()["home"].reads_s > 0, "counts go on after a restart"
+
+
+def test_why_tells_of_a_running_pair_as_it_was_decided(social: Social) -> None:
+    with social.running() as service:
+        host = ServiceHost(service, social.folder, lambda _: pytest.fail("nothing is applied"))
+        with host.deciding_feeds():
+            social.follow("anna", "bob")
+            social.post("bob", 1)
+            social.until_equal(service, "sees the first post")
+            reads_until(service.feed_pages, "anna", {"bob": "stored"})
+            until(lambda: "home" in host.feeds.deciding.tell(), "somebody decided")
+            (answer,) = explain_running(host, "home:anna<-bob").answers
+            assert isinstance(answer, WhyPair)
+            assert answer.stored_ahead and answer.rates.measured and answer.rates.stored_ahead
+            assert answer.rates.reads_s is not None and answer.rates.reads_s > 0.0
+            assert answer.rates.since_s is not None and 0.0 <= service.clock() / 1e6 - answer.rates.since_s < 300.0
+            assert "since" in "\n".join(why_pair_text(answer)), "people are told since when"
+            (unknown,) = explain_running(host, "home:anna<-nobody").answers
+            assert isinstance(unknown, WhyPair) and not unknown.rates.measured
+
+
+def test_decisions_that_fail_are_a_trouble_until_they_work(social: Social, monkeypatch: pytest.MonkeyPatch) -> None:
+    with social.running() as service, deciding(service, social) as feeds:
+        social.follow("anna", "bob")
+        social.post("bob", 1)
+        social.until_equal(service, "sees the first post")
+        with monkeypatch.context() as broken:
+            broken.setattr(FeedController, "decide", lambda *_: 1 // 0)
+            until(lambda: service.troubles.get(DECISION + "home") is not None, "it is told")
+            trouble = service.troubles.get(DECISION + "home")
+            assert trouble is not None and 'feed "home"' in trouble.what and "division" in trouble.what
+        until(lambda: service.troubles.get(DECISION + "home") is None, "it is over")
+        until(lambda: "home" in feeds.tell(), "it is decided again")

@@ -50,7 +50,7 @@ def told(found: Withdrawals) -> dict[str, str]:
 
 def withdrawals(folder: Path, ledger: Ledger, *copies: DeliveredCopy) -> Withdrawals:
     """As a service has them that has just been started; the copies are noted and made."""
-    made = Withdrawals(Folder(folder), ledger, ledger.acquire("service", "test", 0))
+    made = Withdrawals(Folder(folder), ledger, ledger.acquire("service", "test", 0), lambda: pytest.fail("no store"))
     made.keep(copies)
     for copy in copies:
         about = Copied(copy.project, copy.contract, copy.view, columns=(Field("k", BIGINT),))

@@ -25,6 +25,7 @@ __all__ = [
     "HINT",
     "TROUBLE",
     "apply_project",
+    "calibrate_feed",
     "count_unread",
     "follow_in_feed",
     "hide_in_feed",
@@ -39,6 +40,7 @@ __all__ = [
 END_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.2
 ANSWER_WITHIN_S = 10.0
+CALIBRATED_WITHIN_S = 300.0
 QUIET_S = 1.0
 """What is done sooner needs no telling."""
 
@@ -120,6 +122,14 @@ def _ask_feed(
     answer: dict[str, Any] = ask(
         process.port, process.token, method, f"/feeds/{path}{query}", given, within_s=ANSWER_WITHIN_S
     )
+    return answer
+
+
+def calibrate_feed(directory: Path, feed: str) -> dict[str, Any]:
+    """Measures the prices of a feed now, as a document."""
+    process = _find_process(directory)
+    path = f"/feeds/{quote(feed, safe='')}/calibrate"
+    answer: dict[str, Any] = ask(process.port, process.token, "POST", path, {}, within_s=CALIBRATED_WITHIN_S)
     return answer
 
 

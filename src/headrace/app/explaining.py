@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from headrace.app.asking import ANSWER_WITHIN_S
 from headrace.app.planning import plan_project
 from headrace.app.project import everything_read, planned_catalogue
+from headrace.connect.service_client import ask
 from headrace.coordinate.measured import read_measured, running_to_plan_on
 from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable, read_amount
 from headrace.model.catalogue import Catalogue
-from headrace.model.errors import UsageError
-from headrace.model.explanation import ContractOutcome, Grounds, ImaginedChange, WhatIf, Why
+from headrace.model.errors import ConnectError, UsageError
+from headrace.model.explanation import ContractOutcome, Grounds, ImaginedChange, PairRates, WhatIf, Why, WhyPair
 from headrace.model.feed_names import name_stored
+from headrace.model.feed_plan import PlannedPrices
 from headrace.model.plan import Plan, PlannedBlock, PlanOptions
 from headrace.model.statistics import rate_of
 from headrace.plan.explain import grounds, results_of, sources_of, what_if, what_if_running, why
+from headrace.plan.feeds.explain_feed import explain_pair, find_feed_plan, mean_rates, read_pair_name
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
 from headrace.site.folder import Folder
@@ -43,7 +48,7 @@ def explain(directory: Path, environment: Mapping[str, str], name: str) -> Expla
     running, measured = _as_it_runs(directory)
     if running is not None:
         try:
-            answers = why(running, name)
+            answers = _ask_about_pair(directory, running, name) or why(running, name)
             return Explained(running, answers, _grounds(running, name, measured))
         except UsageError:
             pass  # what is not applied yet may be in the files
@@ -55,7 +60,45 @@ def explain_running(host: ServiceHost, name: str) -> Explained:
     """Why the plan that runs is so, at what is measured now."""
     measured = host.measured()
     plan = plan_as_measured(host.reader().plan, measured)
-    return Explained(plan, why(plan, name), _grounds(plan, name, measured))
+    return Explained(plan, _explain_decided(host, plan, name) or why(plan, name), _grounds(plan, name, measured))
+
+
+def _explain_decided(host: ServiceHost, plan: Plan, name: str) -> tuple[Why, ...]:
+    """Why a pair of a running feed is as it was decided; nothing if that is not what the name names, or not known."""
+    pair = read_pair_name(name)
+    feed = None if pair is None else plan.catalogue.feeds.get(pair[0])
+    planned = None if feed is None else find_feed_plan(plan, feed.name)
+    if pair is None or feed is None or planned is None:
+        return ()
+    rates, prices = host.feeds.deciding.find_pair(*pair) or (mean_rates(planned), host.feeds.find_prices(feed.name))
+    return (explain_pair(feed, planned, pair[1], pair[2], rates, prices),)
+
+
+def _ask_about_pair(directory: Path, running: Plan, name: str) -> tuple[Why, ...]:
+    """What the service says about a pair: only it knows who reads and posts how often."""
+    pair, process = read_pair_name(name), running_process(Folder(directory))
+    if pair is None or process is None or pair[0] not in running.catalogue.feeds:
+        return ()
+    try:
+        told = ask(process.port, process.token, "GET", f"/why/{quote(name, safe='')}", within_s=ANSWER_WITHIN_S)
+    except ConnectError:
+        return ()  # what was planned is told instead
+    return tuple(_read_pair(one) for one in told["answers"])
+
+
+def _read_pair(told: Mapping[str, Any]) -> WhyPair:
+    """A pair as `why --json` tells it."""
+    return WhyPair(
+        told["feed"],
+        told["consumer"],
+        told["producer"],
+        stored_ahead=told["decision"] == "push",
+        rates=PairRates(**told["rates"]),
+        prices=PlannedPrices(**told["prices"]),
+        stored_cost_h=told["store_cost_h"],
+        read_cost_h=told["read_cost_h"],
+        because=told["because"],
+    )
 
 
 def _grounds(plan: Plan, name: str, measured: Measured | None = None) -> Grounds:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import UsageError
+from headrace.model.errors import UnknownName, UsageError, nearest_name
 from headrace.site.folder import Folder
 from headrace.site.last_status import current_status, last_status
 
@@ -40,6 +40,7 @@ __all__ = [
     "changes_as_json",
     "compare_views",
     "export",
+    "feed_statuses",
     "first",
     "iterate_changes",
     "known_status",
@@ -70,6 +71,18 @@ def project_status(directory: Path) -> dict[str, Any]:
     if found is None:
         raise never_ran(directory)
     return found
+
+
+def feed_statuses(directory: Path, feed: str | None = None) -> list[dict[str, Any]]:
+    """The feeds of the status, or one of them."""
+    found: list[dict[str, Any]] = project_status(directory).get("feeds", [])
+    chosen = [one for one in found if feed in (None, one["id"])]
+    if feed is not None and not chosen:
+        names = [one["id"] for one in found]
+        raise UnknownName(
+            f'no feed "{feed}" is kept', nearest_name(feed, names) or f"there are {', '.join(names) or 'none'}"
+        )
+    return chosen
 
 
 def never_ran(directory: Path) -> UsageError:

@@ -176,7 +176,10 @@ def open_host(
     service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
     _start_watchdog(service, watch)
     host = ServiceHost(
-        service, folder, lambda wishes: runnable(prepare_beside_lost(folder.project, environment, wishes), engine.kind)
+        service,
+        folder,
+        lambda wishes: runnable(prepare_beside_lost(folder.project, environment, wishes), engine.kind),
+        engine=engine.kind,
     )
     try:
         service.ledger.commit(service.lease, Commit(notes=(home_of(folder),)))

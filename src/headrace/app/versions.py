@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.model.catalogue import Catalogue
+from headrace.model.feed_names import name_stored
 from headrace.model.feed_plan import FeedPlan
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan
@@ -17,7 +18,7 @@ def plan_on_what_runs(
     folder: Folder, running: Plan | None, declared: Catalogue, wishes: ApplyWishes
 ) -> tuple[Plan, dict[str, float]]:
     """The plan, and what forced contracts are promised, in seconds. They stay forced while they ask for the same."""
-    settled, refused = _settle_feeds(declared)
+    settled, refused = _settle_feeds(declared, running)
     forced = _still_forced(folder, settled)
     if wishes.replan or running is None:
         forced = {name: settled.contracts[name].freshness_s for name in forced}
@@ -26,13 +27,25 @@ def plan_on_what_runs(
     return (replace(plan, feeds=(*_describe_feeds(plan), *refused)) if declared.feeds else plan), promised
 
 
-def _settle_feeds(declared: Catalogue) -> tuple[Catalogue, tuple[FeedPlan, ...]]:
+def _settle_feeds(declared: Catalogue, running: Plan | None) -> tuple[Catalogue, tuple[FeedPlan, ...]]:
+    """The catalogue with the feeds that can be kept, and those that cannot as they are declared.
+
+    One that runs goes on as it runs if that can be kept: what people have posted to it is nowhere else.
+    """
     if not declared.feeds:
         return declared, ()
     from headrace.plan.feeds.family import settle_feeds
     from headrace.plan.make import plan_declared
 
-    return settle_feeds(declared, plan_declared)
+    settled, refused = settle_feeds(declared, plan_declared)
+    ran = {} if running is None else running.catalogue.feeds
+    promises = () if running is None else running.catalogue.contracts
+    go_on = {one.feed: ran[one.feed] for one in refused if one.feed in ran and name_stored(one.feed) in promises}
+    if not go_on:
+        return settled, refused
+    settled, again = settle_feeds(replace(declared, feeds={**declared.feeds, **go_on}), plan_declared)
+    kept = go_on.keys() - {one.feed for one in again}
+    return settled, tuple(replace(one, goes_on=one.feed in kept) for one in refused)
 
 
 def _describe_feeds(plan: Plan) -> tuple[FeedPlan, ...]:

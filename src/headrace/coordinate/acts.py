@@ -49,7 +49,7 @@ from headrace.run.load.transition import between, make_tidying_commit
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.program import Ingest, Program
 from headrace.run.push.engine import Engine
-from headrace.site.deliver.leftovers import Noted, captures_of
+from headrace.site.deliver.leftovers import Noted, captures_of, stores_of_feeds
 from headrace.site.loading import Loading
 from headrace.site.running import Running, make_running
 from headrace.site.unloaded import find_left_out
@@ -300,9 +300,9 @@ class ServiceActs:
     def _note_copies(self) -> None:
         """Notes copies before they are made, and those of a plan that is about to go before it does."""
         withdrawals = self.service.withdrawals
-        withdrawals.keep(list(copies_asked(self.wanted.plan)))
+        withdrawals.keep([*copies_asked(self.wanted.plan), *stores_of_feeds(self.wanted.plan)])
         if self.before is not None:
-            withdrawals.note(list(copies_asked(self.before.plan)))
+            withdrawals.note([*copies_asked(self.before.plan), *stores_of_feeds(self.before.plan)])
 
     def _deliver(self) -> None:
         ending = self.service.deliveries.run(self.wanted.plan, self.wanted.program, self.service.environment)
@@ -323,7 +323,8 @@ def _logs_of(steps: Iterable[Step]) -> list[str]:
 
 def withdraw_others(service: Service, running: Running, writing: tuple[threading.Thread, ...] = ()) -> None:
     """Gives back what is noted and the plan does not ask for; some threads may still write copies."""
-    asked: tuple[Noted, ...] = (*copies_asked(running.plan), *captures_of(running, service.folder))
+    plan = running.plan
+    asked: tuple[Noted, ...] = (*copies_asked(plan), *captures_of(running, service.folder), *stores_of_feeds(plan))
     service.withdrawals.run(asked, service.environment, writing)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.changed_sources import StoppedSources
 from headrace.coordinate.check.checking import Checking
-from headrace.coordinate.feeds.deciding import FeedDeciding
+from headrace.coordinate.feeds.running_feeds import RunningFeeds
 from headrace.coordinate.measured import write_measured
 from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
@@ -29,7 +29,7 @@ from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
 from headrace.model.going_over import GoingOver
 from headrace.model.notes import SourceStopped, read_notes
-from headrace.model.options import ApplyWishes
+from headrace.model.options import ApplyWishes, RunEngine
 from headrace.model.plan import Plan, Rejection
 from headrace.model.steps import Steps
 from headrace.model.words import shorten_message
@@ -51,6 +51,7 @@ from headrace.site.reading import ViewReader
 from headrace.site.running import Running, make_running
 from headrace.site.service import Service
 from headrace.site.snapshot import take_snapshot
+from headrace.site.threads import running_beside
 
 log = logging.getLogger("headrace.service")
 
@@ -119,6 +120,7 @@ class ServiceHost:
     prepare: Callable[[ApplyWishes], Prepared]
     state: State = State.LOADING
     stop: threading.Event = field(default_factory=threading.Event)
+    engine: RunEngine = RunEngine.LOCAL
 
     def __post_init__(self) -> None:
         # Held while a plan is applied, a source is read again, or a better plan is looked for: before all turns of the
@@ -128,7 +130,8 @@ class ServiceHost:
         self._replanning: Replanning | None = None
         self._checking: Checking | None = None
         self._refused = RefusedVersions()
-        self.feed_deciding: FeedDeciding | None = None
+        self._making_feeds = threading.Lock()
+        self._feeds: RunningFeeds | None = None
         self.feed_servers: FeedServers | None = None
         self._upkeep = UpkeepShare()
         self._stopped = StoppedSources()
@@ -146,7 +149,16 @@ class ServiceHost:
         moves = () if self._replanning is None else self._replanning.moves
         checks = None if self._checking is None else self._checking.book.shown
         servers = () if self.feed_servers is None else self.feed_servers.tell()
-        return status_document(take_snapshot(self.service), self.state, os.getpid(), moves, checks, servers)
+        seen, feeds = take_snapshot(self.service), self.feeds.tell_status()
+        return status_document(seen, self.state, os.getpid(), moves, checks, feeds, servers)
+
+    @property
+    def feeds(self) -> RunningFeeds:
+        """What decides about feeds. Needs an open service."""
+        with self._making_feeds:
+            if self._feeds is None:
+                self._feeds = RunningFeeds(self.service, self.folder, self.engine)
+            return self._feeds
 
     def write_status(self) -> None:
         with self._writing:
@@ -175,6 +187,10 @@ class ServiceHost:
         if state is None:
             raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
         return ViewReader(state.running.plan, state.program, service.ledger, service.store, state.running.forced)
+
+    def calibrate_feed(self, feed: str) -> dict[str, Any]:
+        """Measures the prices of a feed now; they decide from then on. What was found, and what it changes."""
+        return self.feeds.calibrate(feed)
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""
@@ -270,15 +286,8 @@ class ServiceHost:
         """While this holds, what runs is moved when measured statistics say so. Needs an open service."""
         self._replanning = Replanning(self.service.ledger, self.service.lease)
         self._replanning.resume()
-        end = threading.Event()
-        settings = end, look_every_s, measure
-        thread = threading.Thread(target=self._replan_until, args=settings, name="replan", daemon=True)
-        thread.start()
-        try:
+        with running_beside(lambda end: self._replan_until(end, look_every_s, measure), "replan"):
             yield
-        finally:
-            end.set()
-            thread.join(timeout=10)
 
     def make_checking(self, budget: CheckBudget) -> Checking:
         """The checks of the service, which `status` shows from now on."""
@@ -288,39 +297,15 @@ class ServiceHost:
     @contextmanager
     def checking(self, budget: CheckBudget = DEFAULT_BUDGET) -> Iterator[None]:
         """While this holds, what runs is checked in the background. Needs an open service."""
-        end = threading.Event()
-        thread = threading.Thread(target=self.make_checking(budget).run, args=(end,), name="check", daemon=True)
-        thread.start()
-        try:
+        with running_beside(self.make_checking(budget).run, "check"):
             yield
-        finally:
-            end.set()
-            thread.join(timeout=10)
-
-    def make_deciding(self) -> FeedDeciding:
-        service = self.service
-        self.feed_deciding = FeedDeciding(
-            self.folder,
-            service.ledger,
-            service.store,
-            service.feeds,
-            service.feed_pages.reads,
-            plan=lambda: None if service.running is None else service.running.plan,
-            clock=service.clock,
-        )
-        return self.feed_deciding
 
     @contextmanager
     def deciding_feeds(self) -> Iterator[None]:
-        """While this holds, feeds decide what is stored ahead. Needs an open service."""
-        end = threading.Event()
-        thread = threading.Thread(target=self.make_deciding().run, args=(end,), name="decide feeds", daemon=True)
-        thread.start()
-        try:
+        """While this holds, feeds decide what is stored ahead, and measure their prices. Needs an open service."""
+        deciding = running_beside(self.feeds.deciding.run, "decide feeds")
+        with deciding, running_beside(self.feeds.calibrating.run, "calibrate feeds"):
             yield
-        finally:
-            end.set()
-            thread.join(timeout=10)
 
     @contextmanager
     def serving_feeds(self, settings: FeedServerSettings | None) -> Iterator[None]:

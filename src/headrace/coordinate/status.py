@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.coordinate.check.book import ChecksShown
 from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
 from headrace.site.engine.late_runner import Absence
-from headrace.site.feeds.pages import FeedTold
 from headrace.site.feeds.servers import FeedServerTold
 from headrace.site.last_status import State
 from headrace.site.scrub import ScrubProgress
@@ -25,6 +24,7 @@ def status_document(
     pid: int,
     moves: Sequence[ContractMove] = (),
     checks: ChecksShown | None = None,
+    feeds: Sequence[Mapping[str, Any]] = (),
     feed_servers: Sequence[FeedServerTold] = (),
 ) -> dict[str, Any]:
     """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told. Whoever reads this later says
@@ -37,7 +37,7 @@ def status_document(
         "slots": list(seen.slots),
         "files": _files(seen.files),
         "links": _links(seen),
-        "feeds": [_feed(one) for one in seen.feeds],
+        "feeds": list(feeds),
         "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
         "checks": (checks or ChecksShown()).document(),
         "service": {
@@ -81,19 +81,6 @@ def _links(seen: ServiceSnapshot) -> list[dict[str, Any]]:
         {"from": origin, "to": site, "sent_bytes": size, "simulated": seen.simulated}
         for (origin, site), size in sorted(seen.sent.items())
     ]
-
-
-def _feed(told: FeedTold) -> dict[str, Any]:
-    """`prices` are not measured yet."""
-    return {
-        "id": told.feed,
-        "pairs": told.pairs,
-        "stored_ahead": told.stored_ahead,
-        "lag_s": told.lag_s,
-        "p50_ms": told.find_percentile_ms(0.5),
-        "p95_ms": told.find_percentile_ms(0.95),
-        "prices": None,
-    }
 
 
 def _feed_server(told: FeedServerTold) -> dict[str, Any]:

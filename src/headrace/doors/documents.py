@@ -48,6 +48,17 @@ def applied_document(applied: Applied) -> dict[str, Any]:
         "rejected": [
             {**rejection_document(one), "stays": one not in plan.rejected} for one in applied.prepared.rejected
         ],
+        "refused_feeds": [
+            {
+                "feed": one.feed,
+                "reason": one.reason,
+                "detail": one.detail,
+                "smallest_staleness": one.smallest_staleness_s,
+                "stays": one.goes_on,
+            }
+            for one in plan.feeds
+            if one.reason is not None
+        ],
         "failing": dict(applied.failing),
         "lost": [{"message": one.message, "hint": one.hint} for one in applied.prepared.lost],
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.model.amounts import format_seconds
+from headrace.model.feed_events import CalibrationFailed, FeedCalibrated, PairsFlipped
 from headrace.model.happening import Happening, seconds_text
 from headrace.model.plan_events import (
     ApplyFailed,
@@ -208,6 +209,9 @@ Event = (
     | ContractLeftOut
     | ContractLoaded
     | SourcesReread
+    | PairsFlipped
+    | FeedCalibrated
+    | CalibrationFailed
     | TroubleBegan
     | TroubleOver
     | ViewsCompared

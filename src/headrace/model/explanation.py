@@ -104,13 +104,18 @@ class WhyFeed:
 @dataclass(frozen=True, slots=True)
 class PairRates:
     """How often a producer posts and a consumer reads, per second. Those of a pair that runs are `measured`; else they
-    are means over all. `stored_ahead` is what was decided while the feed ran, None if it does not run.
+    are means over all. `stored_ahead` is what was decided while the feed ran, None if it does not run; `since_s` is
+    since when (seconds since 1970), None if that is not known. From the score `threshold` (tau) on, pairs are stored
+    ahead for latency; a producer that is `is_shed` is read because the store was late.
     """
 
     events_s: float
     reads_s: float | None
     measured: bool = False
     stored_ahead: bool | None = None
+    threshold: float | None = None
+    is_shed: bool = False
+    since_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ home/events      what people post, and home/follows whom they follow, if a feed 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 
 from headrace.model.types import STRING, TIMESTAMP, Type
@@ -40,6 +41,11 @@ def name_events(feed: str) -> str:
 
 def name_follows(feed: str) -> str:
     return f"{feed}/follows"
+
+
+def name_trial(project: str, feed: str) -> str:
+    """A feed beside another one in its store, which measures what serving costs; nobody else's has this name."""
+    return f"trial~{hashlib.sha256(f'{project} {feed}'.encode()).hexdigest()[:12]}"
 
 
 def feed_of(name: str, feeds: Collection[str]) -> str | None:

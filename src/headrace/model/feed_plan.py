@@ -64,7 +64,8 @@ class FeedPlan:
     a read pulls `pulls` producers. `cpu` are cores at sites, `link` bytes per second by link (from, to) and `disk`
     bytes at sites, of everything that serves the feed, its store included if that is ours; `store_cpu` and
     `store_bytes` are those of the store, wherever it is. One that is refused has a `reason`, as contracts have, or
-    `latency`, and says in `detail` what could be kept instead.
+    `latency`, and says in `detail` what could be kept instead; `smallest_staleness_s` is a freshness that could.
+    `goes_on` is whether the feed runs on as it was, although what is declared of it now is refused.
     """
 
     feed: str
@@ -84,3 +85,5 @@ class FeedPlan:
     disk: Mapping[str, float]
     reason: str | None = None
     detail: str = ""
+    smallest_staleness_s: float | None = None
+    goes_on: bool = False

@@ -505,6 +505,15 @@ class PlanMoves(TextNote):
     document: str
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredPrices(TextNote):
+    """What it costs to serve a feed: `model.feed_prices.FeedCalibration`."""
+
+    stored_as: ClassVar[str] = "prices:FEED"
+    feed: str
+    document: str
+
+
 # What is on its way to run
 
 
@@ -559,6 +568,34 @@ class DeliveredCopy(StoredNote):
         project, contract, view = (as_text(found[name]) for name in ("project", "contract", "view"))
         place = {name: as_text(value) for name, value in as_object(found["place"]).items()}
         return cls(project, contract, view, read_place(place))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFeedStore(StoredNote):
+    """The store of a feed that was filled, or was about to be: its kind, and its address as written in the project. One
+    without an address is in the PostgreSQL of the project's own.
+    """
+
+    stored_as: ClassVar[str] = "feed_store:FEED:DIGEST"
+    project: str
+    feed: str
+    store: str
+    address: str | None = None
+
+    @property
+    def key(self) -> str:
+        terms = json.dumps([self.project, self.store, self.address])
+        return f"{self.feed}:{hashlib.sha256(terms.encode()).hexdigest()[:12]}"
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = read_object(text)
+        address = found["address"]
+        project, feed, store = (as_text(found[name]) for name in ("project", "feed", "store"))
+        return cls(project, feed, store, None if address is None else as_text(address))
 
 
 @dataclass(frozen=True, slots=True)
@@ -646,11 +683,13 @@ Note = (
     | LastLook
     | Learnt
     | PlanMoves
+    | MeasuredPrices
     | StepsToDo
     | StepsDone
     | StepsBegun
     | DeliveredCopy
     | CaptureSlot
+    | KeptFeedStore
     | ProjectHome
 )
 """Every kind of note."""
@@ -681,7 +720,9 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
 """Kinds whose keys are a source, or a source and one of its files: they go with the source's spool."""
 
 Kind = TypeVar("Kind", bound=StoredNote)
-_Document = SourceFingerprint | CheckedSubjects | AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves
+_Document = (
+    SourceFingerprint | CheckedSubjects | AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves | MeasuredPrices
+)
 
 
 def read_notes(ledger: NoteReader, kind: type[Kind], about: str = "") -> dict[str, Kind]:

@@ -12,6 +12,11 @@ from headrace.model.types import default_width
 ASSUMED_ROWS = 10_000.0
 """Rows of a source about which nothing is known."""
 
+FEWEST_ROWS = 1.0
+"""Rows of a table that is empty. It will not stay so if anything is to come of it; and two empty tables that are joined
+by several columns would have any number of rows, since a join has as many as its sides divided by values that there are
+none of."""
+
 ASSUMED_RATE = 1.0
 """Changed rows per second of such a source."""
 
@@ -41,7 +46,7 @@ def rows_of(source: Source) -> float:
     """Rows of a table; of a stream, those that are still joinable: rate * retention."""
     if source.kind is SourceKind.STREAM and source.retention_s is not None:
         return believe(rate_of(source) * source.retention_s, ASSUMED_ROWS)
-    return believe(source.rows, ASSUMED_ROWS)
+    return max(FEWEST_ROWS, believe(source.rows, ASSUMED_ROWS))
 
 
 def are_rows_assumed(source: Source) -> bool:

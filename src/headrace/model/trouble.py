@@ -16,6 +16,7 @@ class TroubleKind(StrEnum):
     CAPTURE = "capture:"
     DELIVERY = "delivery:"
     FEED = "feed:"
+    DECISION = "decision:"
     FEED_SERVER = "feed server:"
     WITHDRAWAL = "withdrawal:"
     ROW = "row:"
@@ -47,8 +48,9 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.REREAD: ("source obsolete", "source current", "sources"),
     TroubleKind.CAPTURE: ("capture failed", "capture recovered", "databases"),
     TroubleKind.DELIVERY: ("copy failed", "copy recovered", "contracts"),
-    TroubleKind.FEED: ("feed behind", "feed recovered", None),
+    TroubleKind.FEED: ("feed behind", "feed recovered", "feeds"),
     TroubleKind.FEED_SERVER: ("feed server failed", "feed server recovered", None),
+    TroubleKind.DECISION: ("feed undecided", "feed decided", "feeds"),
     TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),
     TroubleKind.ROW: ("view halted", "view mended", "contracts"),
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),

@@ -187,6 +187,9 @@ class FeedStore(Protocol):
 
     def sizes(self) -> FeedSizes: ...
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        """The time since when a pair is stored ahead or on read, as it is now; None if nobody knows the pair."""
+
     def drop(self) -> None:
         """Removes all of the feed; there may be nothing."""
 
@@ -200,12 +203,32 @@ class FeedTarget(Protocol):
 
     def open_reader(self) -> FeedReader: ...
 
+    def make_trial(self, feed: str) -> FeedTarget:
+        """Another feed in the same store, of the same project, whose sessions can be told from all others."""
+
+    def open_meter(self) -> FeedMeter | None:
+        """Counts what the store does for the sessions of a trial that are open now; None if nobody can see that."""
+
+
+class FeedMeter(Protocol):
+    """Counts the processor seconds of a store's server."""
+
+    def read_seconds(self) -> float:
+        """Seconds so far; only differences mean something. Raises `ConnectError` if what is counted is gone."""
+
+    def close(self) -> None: ...
+
 
 class FeedReader(Protocol):
     """What a feed server needs of a store. It changes only what consumers say of themselves, and counts."""
 
     def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
         """All that a page can be made of, in one round trip; None while the part is not there."""
+
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        """The oldest events of those whom a consumer follows and of whom the store keeps no more: those with `keep`
+        events, all of them after `floor`. None if the part is not as of the time `t` any more.
+        """
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         """The newest events of each producer, as far as events are known."""

@@ -148,7 +148,7 @@ class Service:
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)
         self.accounts.resume()
-        self.withdrawals = Withdrawals(self.folder, ledger, lease, self.troubles)
+        self.withdrawals = Withdrawals(self.folder, ledger, lease, self.feeds.find_own_dsn, self.troubles)
         beside = Beside(self.runner, self.in_work, turns, self.threads)
         self.rounds = Rounds(
             ledger,
@@ -194,7 +194,8 @@ class Service:
         """Abandons threads that wait for a hung database, as a kill would: all that counts is in the ledger."""
         self.stop.set()
         answered, ended = Deadline(ANSWER_WITHIN_S), Deadline(END_WITHIN_S)
-        asking = (self.captures, self.deliveries, self.feeds, self.withdrawals)
+        # Stores of feeds last: to drop one, the PostgreSQL of the project's own is started.
+        asking = (self.captures, self.deliveries, self.withdrawals, self.feeds)
         for one in asking:
             one.tell_to_end()
         ended.join(self._own_threads)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.model.errors import ConnectError, DamagedLedger
@@ -17,6 +18,7 @@ from headrace.model.errors import ConnectError, DamagedLedger
 log = logging.getLogger("headrace.service")
 
 AGAIN_AFTER_S = 0.5
+END_WITHIN_S = 10.0
 OVER_AFTER_S = 3.0
 """A thread that has not failed for this long works."""
 
@@ -78,3 +80,16 @@ class GuardedThreads:
                 self._hindered = {**self._hindered, name: Hindered(error, time.monotonic())}
             return not self.stop.is_set()
         return False
+
+
+@contextmanager
+def running_beside(run: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """While this holds, a thread does something that the service can do without. It looks at the event, and ends."""
+    end = threading.Event()
+    thread = threading.Thread(target=run, args=(end,), name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join(timeout=END_WITHIN_S)

@@ -16,11 +16,12 @@ from headrace.model.trouble import Trouble, TroubleKind
 from headrace.site.engine.late_runner import Absence
 from headrace.site.journal import Journal
 
-SOURCE, CAPTURE, DELIVERY, FEED, WITHDRAWAL, ROW = (
+SOURCE, CAPTURE, DELIVERY, FEED, DECISION, WITHDRAWAL, ROW = (
     TroubleKind.SOURCE,
     TroubleKind.CAPTURE,
     TroubleKind.DELIVERY,
     TroubleKind.FEED,
+    TroubleKind.DECISION,
     TroubleKind.WITHDRAWAL,
     TroubleKind.ROW,
 )

@@ -195,3 +195,28 @@ def test_what_if_changes_a_feed_as_a_whole(tmp_path: Path) -> None:
     assert (answer.after.money or 0.0) >= (answer.before.money or 0.0)
     answer = what_if(catalogue, "few", ImaginedChange(freshness_s=1.0))
     assert "home/stored" not in answer.others
+
+
+EMPTY = """
+project: first
+sites: {us: {cores: 2}}
+sources:
+  posts: {kind: table, at: us, key: pid, rows: 0 rows, columns: {pid: bigint, author: string, ts: timestamp}}
+  follows: {kind: table, at: us, key: [who, whom], rows: 0 rows, columns: {who: string, whom: string}}
+feeds:
+  home: {events: {source: posts, producer: author, time: ts}, follows: {source: follows, consumer: who, producer: whom}}
+  wall: {events: api, follows: api}
+"""
+
+
+def test_a_first_feed_over_empty_tables_is_kept(tmp_path: Path) -> None:
+    """Two empty tables that meet by two columns were taken to have rows without number."""
+    plan = make_plan(read_project(write_project(tmp_path, EMPTY), {}))
+    assert {feed.feed: (feed.reason, feed.detail) for feed in plan.feeds} == {"home": (None, ""), "wall": (None, "")}
+    assert check_document(plan_document(plan)) == []
+    assert max(figures.rows_per_s for figures in plan.edge_figures.values()) < 100.0
+
+
+def test_a_refused_feed_says_which_freshness_could_be_kept(tmp_path: Path) -> None:
+    _, feed = plan_social(tmp_path, "freshness: 10 ms")
+    assert feed.reason is not None and feed.smallest_staleness_s is not None and feed.smallest_staleness_s > 0.01

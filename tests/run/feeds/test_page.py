@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.run.feeds.cursor import WrongCursor, read_cursor, write_cursor
+from headrace.run.feeds.enough import find_floor
 from headrace.run.feeds.page import SECOND, FeedRead, PageCursor, PageEntry, PageRules, count_unread, make_page
 from tests.run.feeds.raw_feed import (
     NOW,
@@ -162,3 +164,42 @@ def test_a_cursor_of_somebody_else_or_a_changed_one_is_refused(change):
             "ben" if change == "consumer" else "anna",
             b"another" if change == "key" else KEY,
         )
+
+
+@given(events=raw_events(largest=20), rules=page_rules(), later=st.booleans(), data=st.data())
+def test_nothing_below_the_floor_changes_a_page_or_where_it_ends(events, rules, later, data):
+    cursor = make_page(rules, FeedRead(NOW, tuple(events))).next if later else None
+    read = FeedRead(NOW, tuple(events))
+    floor = find_floor(rules, read, cursor)
+    if floor is not None:
+        below = [replace(e, id=e.id + "'") for e in data.draw(raw_events(largest=6)) if (e.time, e.id + "'") < floor]
+        assert make_page(rules, FeedRead(NOW, (*events, *below)), cursor) == make_page(rules, read, cursor)
+        above = tuple(entry for entry in events if entry.place >= floor)
+        assert make_page(rules, FeedRead(NOW, above), cursor).entries == make_page(rules, read, cursor).entries
+
+
+@given(events=raw_events(largest=20), rules=page_rules(ranked=False), cut=st.integers(0, 30), data=st.data())
+def test_a_page_that_is_cut_shows_nothing_wrong_and_its_cursor_loses_nothing(events, rules, cut, data):
+    """What is below the cut becomes known later: then the pages are those that would have been without a cut."""
+    place = (NOW - cut * SECOND, "c")
+    known = tuple(entry for entry in events if entry.place >= place)
+    pages, cursor = [], None
+    for _ in range(3):
+        page = make_page(rules, FeedRead(NOW, known, cut=place), cursor)
+        whole = make_page(rules, FeedRead(NOW, tuple(events)), cursor)
+        assert page.entries == whole.entries[: len(page.entries)]
+        assert page.next is not None
+        pages.append(page.entries)
+        cursor = page.next
+    for _ in range(2 * len(events) + 2):
+        page = make_page(rules, FeedRead(NOW, tuple(events)), cursor)
+        pages.append(page.entries)
+        cursor = page.next
+        if cursor is None:
+            break
+    assert Counter(entry for page in pages for entry in page) == Counter(events)
+
+
+def test_events_without_ids_are_told_apart_by_their_times():
+    events = [PageEntry("p", NOW - age, "", {"age": age}) for age in range(3)]
+    assert [entry.body["age"] for entry in first_page(PageRules(5), events)] == [0, 1, 2]

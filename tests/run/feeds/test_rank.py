@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.model.expr import Call, Column, Literal
 from headrace.model.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, Type
 from headrace.run.feeds.page import SECOND, PageEntry
-from headrace.run.feeds.rank import AGE, _read_json, rank_by
+from headrace.run.feeds.rank import AGE, rank_by, read_json
 from headrace.run.rows.json_rows import json_value
 from tests.connect.delivered_views import COLUMNS, values
 
@@ -22,7 +22,7 @@ LIKES, AGE_S = Column("likes", INT), Column(AGE, DOUBLE)
 def test_values_of_every_type_are_read_back(data):
     type_ = data.draw(st.sampled_from(list(COLUMNS.values())))
     value = data.draw(values(type_))
-    assert repr(_read_json(type_, json_value(value))) == repr(value)
+    assert repr(read_json(type_, json_value(value))) == repr(value)
 
 
 @pytest.mark.parametrize(

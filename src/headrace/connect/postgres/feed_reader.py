@@ -14,77 +14,23 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.types.json import set_json_loads
 
-from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
+from headrace.connect.postgres.feed_pages import (
+    ENDS,
+    MORE_WALKED,
+    PAGES_OF_FEW,
+    PAGES_OF_MANY,
+    PAIRS,
+)
+from headrace.connect.postgres.feed_tables import OPEN, StoreTables, connect_feeds
 from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import ConnectError
 from headrace.run.feeds.batch import part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
+from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough, find_floor
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
 ATTEMPTS = 2
 """A connection that broke while nobody used it is made anew once."""
-
-_PAIRS: LiteralString = """
-clock AS MATERIALIZED (SELECT t FROM {parts} WHERE part = %(part)s AND t IS NOT NULL),
-pair AS MATERIALIZED (
-    SELECT p.producer, p.ahead AND p.since <= clock.t AS is_stored FROM {pairs} p CROSS JOIN clock
-    WHERE p.part = %(part)s AND p.consumer = %(consumer)s
-        AND NOT p.producer = ANY (ARRAY (SELECT h.producer FROM {hidden} h WHERE h.consumer = %(consumer)s))
-)"""
-_FIRST: LiteralString = """
-found AS (
-    SELECT f.producer, held.ts, held.id, held.nth, true AS is_stored
-    FROM pair JOIN {feed} f ON f.part = %(part)s AND f.consumer = %(consumer)s AND f.producer = pair.producer
-    CROSS JOIN LATERAL unnest(f.ts[1:%(shown)s], f.id[1:%(shown)s]) WITH ORDINALITY AS held(ts, id, nth)
-    WHERE pair.is_stored
-    UNION ALL
-    SELECT pair.producer, e.ts, e.id, e.nth, false
-    FROM pair CROSS JOIN clock CROSS JOIN LATERAL (
-        SELECT v.ts, v.id, row_number() OVER (ORDER BY v.ts DESC, v.id DESC) AS nth FROM {events} v
-        WHERE v.producer = pair.producer AND v.from_t <= clock.t AND clock.t < v.to_t
-        ORDER BY v.ts DESC, v.id DESC LIMIT %(shown)s
-    ) e WHERE NOT pair.is_stored
-)"""
-_LATER: LiteralString = """
-last AS (
-    SELECT * FROM unnest(%(last_of)s::text[], %(last_ts)s::bigint[], %(last_id)s::text[]) AS last(producer, ts, id)
-), found AS (
-    SELECT pair.producer, e.ts, e.id, e.nth, false AS is_stored
-    FROM pair CROSS JOIN clock LEFT JOIN last ON last.producer = pair.producer CROSS JOIN LATERAL (
-        SELECT v.ts, v.id, row_number() OVER (ORDER BY v.ts DESC, v.id DESC) AS nth FROM {events} v
-        WHERE v.producer = pair.producer AND v.from_t <= clock.t AND clock.t < v.to_t
-            AND (v.ts, v.id) <= (%(top_ts)s::bigint, %(top_id)s::text COLLATE "C")
-            AND (v.ts, v.id, v.producer) <= (%(top_ts)s::bigint, %(top_id)s::text COLLATE "C", %(top_of)s::text)
-            AND (v.ts, v.id) < (coalesce(last.ts, 9223372036854775807), coalesce(last.id, '') COLLATE "C")
-        ORDER BY v.ts DESC, v.id DESC LIMIT %(shown)s
-    ) e
-)"""
-_NEWEST: LiteralString = """
-needed AS (
-    SELECT producer, ts, id, is_stored FROM found ORDER BY ts DESC, id COLLATE "C" DESC, producer DESC LIMIT %(enough)s
-)"""
-_DIVERSE: LiteralString = """
-placed AS (
-    SELECT *, row_number() OVER (ORDER BY ts DESC, id COLLATE "C" DESC, producer DESC) AS place,
-        row_number() OVER (PARTITION BY nth <= %(k)s ORDER BY ts DESC, id COLLATE "C" DESC, producer DESC) AS place_of_k
-    FROM found
-), needed AS (
-    SELECT producer, ts, id, is_stored FROM placed CROSS JOIN clock
-    WHERE place <= %(enough)s OR (nth <= %(k)s AND place_of_k <= %(enough)s)
-        OR (nth = 1 AND ts >= coalesce(%(as_of)s::bigint, clock.t) - %(within)s)
-)"""
-_BODIES: LiteralString = """
-SELECT clock.t, n.producer, n.ts, n.id, n.is_stored, e.body FROM clock LEFT JOIN needed n ON true
-LEFT JOIN {events} e
-    ON e.producer = n.producer AND e.ts = n.ts AND e.id = n.id AND e.from_t <= clock.t AND clock.t < e.to_t
-"""
-_PAGES: Mapping[tuple[bool, bool], LiteralString] = {
-    (False, False): f"WITH {_PAIRS}, {_FIRST}, {_NEWEST} {_BODIES}",
-    (False, True): f"WITH {_PAIRS}, {_FIRST}, {_DIVERSE} {_BODIES}",
-    (True, False): f"WITH {_PAIRS}, {_LATER}, {_NEWEST} {_BODIES}",
-    (True, True): f"WITH {_PAIRS}, {_LATER}, {_DIVERSE} {_BODIES}",
-}
-"""Statements by whether there is a cursor, and whether the feed is diverse."""
 
 _NEWEST_OF: LiteralString = """
 SELECT e.* FROM unnest(%(producers)s::text[]) AS asked(producer) CROSS JOIN {parts} clock CROSS JOIN LATERAL (
@@ -94,14 +40,14 @@ SELECT e.* FROM unnest(%(producers)s::text[]) AS asked(producer) CROSS JOIN {par
 ) e WHERE clock.part = -1
 """
 _UNREAD: LiteralString = f"""
-WITH {_PAIRS}
+WITH {PAIRS}
 SELECT (
     SELECT count(*) FROM (
         SELECT FROM pair CROSS JOIN clock CROSS JOIN LATERAL (
             SELECT FROM {{events}} v WHERE v.producer = pair.producer
                 AND (v.ts, v.id) > (coalesce(seen.ts, -9223372036854775808), coalesce(seen.id, '') COLLATE "C")
-                AND v.from_t <= clock.t AND clock.t < v.to_t LIMIT %(most)s
-        ) e LIMIT %(most)s
+                AND v.from_t <= clock.t AND clock.t < v.to_t LIMIT %(unread)s
+        ) e LIMIT %(unread)s
     ) unread
 ) AS unread FROM clock LEFT JOIN {{seen}} seen ON seen.consumer = %(consumer)s
 """
@@ -157,34 +103,47 @@ _COUNTS: LiteralString = "SELECT id, count, at FROM {rates} WHERE kind = %(kind)
 
 
 class PostgresFeedReader:
-    """One feed, for one thread. Connects when it is first needed, and again after the connection broke."""
+    """One feed, for one thread. Connects when it is first needed, and again after the connection broke.
 
-    def __init__(self, dsn: str, feed: str) -> None:
+    Who follows more than `most_few` has newest events of all walked, at most so many `steps`.
+    """
+
+    def __init__(self, dsn: str, feed: str, most_few: int = MOST_FEW, steps: int = STEPS) -> None:
+        self.most_few, self.steps = most_few, steps
         self._dsn = dsn
         self._tables = StoreTables(feed)
         self._statements: dict[LiteralString, bytes] = {}
         self._session: Connection | None = None
 
     def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
-        said: dict[str, object] = {
-            "part": part_of(consumer),
-            "consumer": consumer,
-            "shown": rules.shown,
-            "enough": max(rules.limit, rules.pool or 0) + 1,
-        }
-        if cursor is not None:
-            last = cursor.shown.items()
-            said["last_of"] = [producer for producer, _ in last]
-            said["last_ts"], said["last_id"] = [place[0] for _, place in last], [place[1] for _, place in last]
-            said["top_ts"], said["top_id"], said["top_of"] = cursor.ceiling
-        is_diverse = rules.more_than is not None
-        if is_diverse:
-            said["k"], said["within"] = rules.more_than, int(rules.within_s * SECOND)
-            said["as_of"] = None if cursor is None else cursor.as_of
-        rows = self._fetch(_PAGES[cursor is not None, is_diverse], said)
+        said, kind = _ask_page(consumer, rules, cursor), (cursor is not None, rules.more_than is not None)
+        rows = self._fetch(PAGES_OF_FEW[kind], {**said, "most": self.most_few + 1})
+        if rows and not rows[0]["few"]:
+            return self._read_many(kind, said, rules, cursor)
+        return _make_read(rows)
+
+    def _read_many(
+        self, kind: tuple[bool, bool], said: Mapping[str, object], rules: PageRules, cursor: PageCursor | None
+    ) -> FeedRead | None:
+        top = {"top_ts": OPEN, "top_id": "", **said}
+        rows = self._fetch(
+            PAGES_OF_MANY[kind], {**top, "steps": self.steps, "walked": count_enough(rules) + MORE_WALKED}
+        )
+        read = _make_read(rows)
+        if read is None or rows[0]["bound_ts"] is None:
+            return read
+        floor = find_floor(rules, read, cursor)
+        if floor is not None and (rows[0]["bound_ts"], rows[0]["bound_id"] or "") < floor:
+            return read
+        return _make_read(self._fetch(PAGES_OF_FEW[kind], {**said, "most": None}))
+
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        floor_ts, floor_id = floor or (-OPEN, "")
+        said = {"part": part_of(consumer), "consumer": consumer, "t": t, "keep": keep}
+        rows = self._fetch(ENDS, {**said, "floor_ts": floor_ts, "floor_id": floor_id})
         if not rows:
             return None
-        return FeedRead(rows[0]["t"], tuple(_entry(row) for row in rows if row["body"] is not None))
+        return {row["producer"]: (row["ts"], row["id"]) for row in rows if row["producer"] is not None}
 
     def read_changes(self, asked: Sequence[tuple[str, StreamPlace]]) -> Sequence[FeedChanges | None]:
         told = [(None, None, None) if place.told is None else place.told for _, place in asked]
@@ -207,7 +166,9 @@ class PostgresFeedReader:
         return [_entry(row) for row in self._fetch(_NEWEST_OF, {"producers": list(producers), "limit": limit})]
 
     def count_unread(self, consumer: str) -> int | None:
-        rows = self._fetch(_UNREAD, {"part": part_of(consumer), "consumer": consumer, "most": MOST_UNREAD})
+        rows = self._fetch(
+            _UNREAD, {"part": part_of(consumer), "consumer": consumer, "most": None, "unread": MOST_UNREAD}
+        )
         return rows[0]["unread"] if rows else None
 
     def mark_seen(self, consumer: str, place: Place) -> None:
@@ -230,6 +191,11 @@ class PostgresFeedReader:
 
     def read_counts(self, kind: str) -> Mapping[str, tuple[float, float]]:
         return {row["id"]: (row["count"], row["at"]) for row in self._fetch(_COUNTS, {"kind": kind})}
+
+    @property
+    def backend_pid(self) -> int:
+        """The process of the database that serves this session."""
+        return self._connect().info.backend_pid
 
     def close(self) -> None:
         if self._session is not None:
@@ -267,8 +233,37 @@ class PostgresFeedReader:
             # A plan for every call would take longer than the page itself.
             self._session.execute("SET plan_cache_mode = force_generic_plan")
             self._session.execute("SET jit = off")
+            # Whatever a page reads has an index. A plan for everybody goes by what consumers follow on average, and
+            # would read whole tables where a few follow almost all there is.
+            self._session.execute("SET enable_seqscan = off")
+            self._session.execute("SET enable_bitmapscan = off")
             set_json_loads(_read_json, self._session)
         return self._session
+
+
+def _ask_page(consumer: str, rules: PageRules, cursor: PageCursor | None) -> dict[str, object]:
+    said: dict[str, object] = {
+        "part": part_of(consumer),
+        "consumer": consumer,
+        "shown": rules.shown,
+        "enough": count_enough(rules),
+        "is_later": cursor is not None,
+    }
+    if cursor is not None:
+        last = cursor.shown.items()
+        said["last_of"] = [producer for producer, _ in last]
+        said["last_ts"], said["last_id"] = [place[0] for _, place in last], [place[1] for _, place in last]
+        said["top_ts"], said["top_id"], said["top_of"] = cursor.ceiling
+    if rules.more_than is not None:
+        said["k"], said["within"] = rules.more_than, int(rules.within_s * SECOND)
+        said["as_of"] = None if cursor is None else cursor.as_of
+    return said
+
+
+def _make_read(rows: Sequence[Mapping[str, Any]]) -> FeedRead | None:
+    if not rows:
+        return None
+    return FeedRead(rows[0]["t"], tuple(_entry(row) for row in rows if row["body"] is not None))
 
 
 _DECODE = json.JSONDecoder().decode

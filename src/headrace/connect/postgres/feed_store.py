@@ -43,12 +43,7 @@ class PostgresFeedStore:
 
     def take_over(self) -> Mapping[int, int]:
         with self._transaction() as session:
-            owner = self._tables.make(session, self._project)
-            if owner != self._project:
-                raise NotOurs(
-                    f'feed "{self._tables.feed}" in this database belongs to project "{owner}"',
-                    hint="give one of the feeds another name, or a database of its own",
-                )
+            self._check_owner(self._tables.make(session, self._project))
             said = {"epoch": self._epoch, "meaning": self._meaning, "last": PARTS - 1}
             if self._execute(session, statements.TAKE, said).rowcount != PARTS + 1:
                 raise self._say_fenced()
@@ -58,16 +53,18 @@ class PostgresFeedStore:
         with self._transaction() as session:
             self._set(session, EVENTS_PART, t)
             self._execute(session, "DELETE FROM {events}")
+            self._execute(session, "DELETE FROM {newest}")
             for some in _slices(events):
-                self._execute(session, statements.ADD_EVENTS, {**_lists(some), "t": [t] * some.num_rows})
+                self._add_events(session, {**_lists(some), "t": [t] * some.num_rows})
             self._execute(session, "ANALYZE {events}")
+            self._execute(session, "ANALYZE {newest}")
 
     def apply_events(self, changes: pa.Table, after: int, upto: int) -> None:
         with self._transaction() as session:
             self._move(session, (EVENTS_PART,), after, upto)
             came, went = _split(changes)
             for some in _slices(came):
-                self._execute(session, statements.ADD_EVENTS, _lists(some))
+                self._add_events(session, _lists(some))
             for some in _slices(went):
                 self._execute(session, statements.END_EVENTS, _lists(some))
 
@@ -107,7 +104,13 @@ class PostgresFeedStore:
 
     def purge(self) -> int:
         with self._transaction() as session:
-            return self._execute(session, statements.PURGE, {"kept": KEPT_AFTER_END}).rowcount
+            self._execute(session, statements.HOLD_EVENTS)
+            purged = self._execute(session, statements.PURGE, {"kept": KEPT_AFTER_END}).fetchall()
+            if purged:
+                producers = sorted({row["producer"] for row in purged})
+                self._execute(session, statements.LOWER_NEWEST, {"producers": producers})
+                self._execute(session, statements.DROP_NEWEST, {"producers": producers})
+            return len(purged)
 
     def sizes(self) -> FeedSizes:
         with self._transaction() as session:
@@ -116,9 +119,15 @@ class PostgresFeedStore:
             assert found is not None
             return FeedSizes(**found)
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        with self._transaction() as session:
+            said = {"part": part_of(consumer), "consumer": consumer, "producer": producer}
+            found = self._execute(session, statements.SINCE, said).fetchone()
+            return None if found is None else int(found["since"])
+
     def drop(self) -> None:
         with self._transaction() as session:
-            self._tables.drop(session)
+            self._check_owner(self._tables.drop(session, self._project))
 
     def close(self) -> None:
         if self._session is not None:
@@ -126,6 +135,13 @@ class PostgresFeedStore:
             self._session = None
 
     # Steps
+
+    def _check_owner(self, owner: str) -> None:
+        if owner != self._project:
+            raise NotOurs(
+                f'feed "{self._tables.feed}" in this database belongs to project "{owner}"',
+                hint="give one of the feeds another name, or a database of its own",
+            )
 
     def _move(self, session: Connection, parts: Sequence[int], after: int, upto: int) -> None:
         said = {"parts": list(parts), "after": after, "upto": upto, "epoch": self._epoch}
@@ -144,6 +160,10 @@ class PostgresFeedStore:
             raise self._say_fenced()
         other = next(row for row in found if row["t"] != after)
         raise Conflict(f'part {other["part"]} of feed "{self._tables.feed}" is at {other["t"]}, not at {after}')
+
+    def _add_events(self, session: Connection, events: Mapping[str, object]) -> None:
+        self._execute(session, statements.ADD_EVENTS, events)
+        self._execute(session, statements.RAISE_NEWEST, events)
 
     def _change_stored(self, session: Connection, changes: pa.Table) -> None:
         simple = _find_simple(changes)

@@ -3,6 +3,7 @@
     home_events   events by producer, each version from when to when it is there: a part reads as of its own time
     home_pairs    who follows whom, and whether that is stored ahead
     home_feed     what is stored ahead: a row for each pair, its newest entries in two arrays, newest first
+    home_newest   the newest place of each producer that any part may read: where a page begins to look for events
     home_parts    the time of each part and of events (-1), when they were filled, and who may change them
     home_hidden   whom a consumer does not want to see; home_seen the last entry seen; home_rates counters that fade
     feeds         whose each feed is
@@ -25,7 +26,7 @@ LOCK = 0x4845_4144_4645_4544
 """Advisory lock's number, ours alone by improbability: only one service makes tables at a time."""
 OPEN = 2**63 - 1
 """The end of what is there."""
-NAMES = ("events", "pairs", "feed", "parts", "hidden", "seen", "rates")
+NAMES = ("events", "newest", "pairs", "feed", "parts", "hidden", "seen", "rates")
 LONGEST_FEED = 55
 
 _MAKE: tuple[LiteralString, ...] = (
@@ -34,6 +35,9 @@ _MAKE: tuple[LiteralString, ...] = (
         from_t bigint NOT NULL, to_t bigint NOT NULL, PRIMARY KEY (producer, ts, id, from_t))""",
     "CREATE INDEX IF NOT EXISTS {ended} ON {events} (to_t) WHERE to_t < 9223372036854775807",
     "CREATE INDEX IF NOT EXISTS {fresh} ON {events} (from_t)",
+    """CREATE TABLE IF NOT EXISTS {newest} (
+        producer text COLLATE "C" PRIMARY KEY, ts bigint NOT NULL, id text COLLATE "C" NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS {places} ON {newest} (ts DESC, id DESC) INCLUDE (producer)",
     """CREATE TABLE IF NOT EXISTS {pairs} (
         part smallint NOT NULL, consumer text COLLATE "C" NOT NULL, producer text COLLATE "C" NOT NULL,
         ahead boolean NOT NULL, since bigint NOT NULL, PRIMARY KEY (part, consumer, producer))""",
@@ -77,6 +81,25 @@ SELECT producer, ts, id, body::jsonb, t, 9223372036854775807
 FROM unnest(%(producer)s::text[], %(ts)s::bigint[], %(id)s::text[], %(body)s::text[], %(t)s::bigint[])
     AS came(producer, ts, id, body, t)
 ON CONFLICT DO NOTHING
+"""
+# No event of a producer is newer than this, as of whatever time. It is lowered only when events are purged.
+RAISE_NEWEST: LiteralString = """
+INSERT INTO {newest} AS n (producer, ts, id)
+SELECT DISTINCT ON (producer) producer, ts, id COLLATE "C"
+FROM unnest(%(producer)s::text[], %(ts)s::bigint[], %(id)s::text[]) AS came(producer, ts, id)
+ORDER BY producer, ts DESC, id COLLATE "C" DESC
+ON CONFLICT (producer) DO UPDATE SET ts = excluded.ts, id = excluded.id
+WHERE (n.ts, n.id) < (excluded.ts, excluded.id)
+"""
+LOWER_NEWEST: LiteralString = """
+UPDATE {newest} n SET ts = rest.ts, id = rest.id FROM unnest(%(producers)s::text[]) AS purged(producer)
+CROSS JOIN LATERAL (
+    SELECT v.ts, v.id FROM {events} v WHERE v.producer = purged.producer ORDER BY v.ts DESC, v.id DESC LIMIT 1
+) rest WHERE n.producer = purged.producer AND (n.ts, n.id) > (rest.ts, rest.id)
+"""
+DROP_NEWEST: LiteralString = """
+DELETE FROM {newest} n USING unnest(%(producers)s::text[]) AS purged(producer)
+WHERE n.producer = purged.producer AND NOT EXISTS (SELECT FROM {events} v WHERE v.producer = purged.producer)
 """
 # The first end after a version's beginning is its own: of one event there is one version at a time.
 END_EVENTS: LiteralString = """
@@ -164,7 +187,13 @@ WHERE p.part = flip.part AND p.consumer = flip.consumer AND p.producer = flip.pr
 PURGE: LiteralString = """
 DELETE FROM {events} WHERE to_t < 9223372036854775807
     AND to_t < (SELECT min(coalesce(t, 0)) FROM {parts}) - %(kept)s
+RETURNING producer
 """
+SINCE: LiteralString = """
+SELECT since FROM {pairs} WHERE part = %(part)s AND consumer = %(consumer)s AND producer = %(producer)s
+"""
+# Whoever brings events forward waits: an event that comes meanwhile must not be newer than its producer's newest.
+HOLD_EVENTS: LiteralString = "SELECT FROM {parts} WHERE part = -1 FOR UPDATE"
 SIZES: LiteralString = """
 SELECT (SELECT count(*) FROM {pairs}) AS pairs, (SELECT count(*) FROM {pairs} WHERE ahead) AS stored_ahead,
     (SELECT coalesce(sum(cardinality(ts)), 0)::bigint FROM {feed}) AS entries,
@@ -189,7 +218,7 @@ class StoreTables:
         self.names = {name: sql.Identifier(SCHEMA, f"{feed}_{name}") for name in NAMES}
 
     def name_in(self, statement: LiteralString) -> sql.Composed:
-        indexes = {name: sql.Identifier(f"{self.feed}_{name}") for name in ("ended", "fresh")}
+        indexes = {name: sql.Identifier(f"{self.feed}_{name}") for name in ("ended", "fresh", "places")}
         return sql.SQL(statement).format(**self.names, **indexes)
 
     def make(self, session: Connection, project: str) -> str:
@@ -207,9 +236,15 @@ class StoreTables:
             session.execute(self.name_in(statement))
         return project
 
-    def drop(self, session: Connection) -> None:
+    def drop(self, session: Connection, project: str) -> str:
+        """Drops the tables if they are the project's, and says whose they are; tables that nobody has are left."""
         session.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-        if session.execute("SELECT to_regclass('headrace_feeds.feeds') AS there").fetchone() != {"there": None}:
-            for name in self.names.values():
-                session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-            session.execute("DELETE FROM headrace_feeds.feeds WHERE feed = %s", [self.feed])
+        if session.execute("SELECT to_regclass('headrace_feeds.feeds') AS there").fetchone() == {"there": None}:
+            return project
+        found = session.execute(OWNER, [self.feed]).fetchone()
+        if found is None or found["project"] != project:
+            return project if found is None else str(found["project"])
+        for name in self.names.values():
+            session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+        session.execute("DELETE FROM headrace_feeds.feeds WHERE feed = %s", [self.feed])
+        return project

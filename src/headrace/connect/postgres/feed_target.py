@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from headrace.connect.postgres.feed_meter import PostgresFeedMeter
 from headrace.connect.postgres.feed_reader import PostgresFeedReader
 from headrace.connect.postgres.feed_store import PostgresFeedStore
 
@@ -22,3 +25,10 @@ class PostgresFeedTarget:
 
     def open_reader(self) -> PostgresFeedReader:
         return PostgresFeedReader(self.dsn, self.feed)
+
+    def make_trial(self, feed: str) -> PostgresFeedTarget:
+        return replace(self, dsn=make_conninfo(self.dsn, application_name=f"headrace {feed}"), feed=feed)
+
+    def open_meter(self) -> PostgresFeedMeter | None:
+        application = conninfo_to_dict(self.dsn).get("application_name")
+        return PostgresFeedMeter.find(make_conninfo(self.dsn, application_name="headrace feeds"), str(application))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +17,11 @@ import redis
 from redis.exceptions import RedisError
 
 from headrace.connect.redis import feed_scripts as scripts
+from headrace.connect.redis.feed_meter import RedisFeedMeter
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
+from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
 EVENTS_AT_ONCE = 5_000
@@ -151,11 +153,22 @@ class RedisFeedStore(RedisFeed):
         pairs, ahead, entries, events = map(int, self._run(scripts.SIZES, parts=_all_parts()))
         return FeedSizes(pairs, ahead, entries, events, None)
 
+    def find_since(self, consumer: str, producer: str) -> int | None:
+        with self._errors():
+            held: Any = self._connect().hget(self._part_key(consumer, "p"), producer)
+        return None if held is None else int(held.partition(":")[2])
+
     def drop(self) -> None:
         with self._errors():
             client = self._connect()
-            for key in client.scan_iter(match=f"{self._prefix}:*", count=1000):
-                client.unlink(key)
+            owner: Any = client.get(f"{self._prefix}:owner")
+            if owner is not None and owner != self._project:
+                raise NotOurs(f'feed "{self._feed}" in this store belongs to project "{owner}"')
+            # The owner goes last: whoever is interrupted is still known to be the one who may go on.
+            for key in client.scan_iter(match=f"{self._prefix}:*", count=1000) if owner is not None else ():
+                if key != f"{self._prefix}:owner":
+                    client.unlink(key)
+            client.unlink(f"{self._prefix}:owner")
 
     def _check(self, answer: Sequence[Any], after: int | None) -> None:
         match answer[0]:
@@ -171,14 +184,23 @@ class RedisFeedStore(RedisFeed):
 
 
 class RedisFeedReader(RedisFeed):
-    """What a feed server reads, and what consumers say of themselves."""
+    """What a feed server reads, and what consumers say of themselves.
+
+    Who follows more than `most_few` has newest events of all walked, at most so many `steps`.
+    """
+
+    def __init__(self, url: str, feed: str, most_few: int = MOST_FEW, steps: int = STEPS) -> None:
+        super().__init__(url, feed)
+        self.most_few, self.steps = most_few, steps
 
     def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
         said: dict[str, object] = {
             "part": name_part(part_of(consumer)),
             "consumer": consumer,
             "shown": rules.shown,
-            "enough": max(rules.limit, rules.pool or 0) + 1,
+            "enough": count_enough(rules),
+            "most_few": self.most_few,
+            "steps": self.steps,
         }
         if rules.more_than is not None:
             said |= {"k": rules.more_than, "within": int(rules.within_s * SECOND)}
@@ -193,6 +215,17 @@ class RedisFeedReader(RedisFeed):
         places = [(who, name_part(part_of(who)), str(one.t), *_tell_place(one)) for who, one in asked]
         found = self._run(scripts.CHANGES, asked=places, kept=KEPT_AFTER_END)
         return [_read_changes(one) for one in found]
+
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        said: dict[str, object] = {
+            "part": name_part(part_of(consumer)),
+            "consumer": consumer,
+            "t": str(t),
+            "keep": keep,
+        }
+        said |= {} if floor is None else {"floor": (str(floor[0]), floor[1])}
+        found = self._run(scripts.ENDS, **said)
+        return {producer: (int(ts), id_) for producer, ts, id_ in found[1:]} if found else None
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         return [_entry(row) for row in self._run(scripts.NEWEST, producers=list(producers), limit=limit)]
@@ -243,6 +276,12 @@ class RedisFeedTarget:
 
     def open_reader(self) -> RedisFeedReader:
         return RedisFeedReader(self.url, self.feed)
+
+    def make_trial(self, feed: str) -> RedisFeedTarget:
+        return replace(self, feed=feed)
+
+    def open_meter(self) -> RedisFeedMeter:
+        return RedisFeedMeter(redis.Redis.from_url(self.url, decode_responses=True, socket_timeout=ANSWER_WITHIN_S))
 
 
 def name_part(part: int) -> str:

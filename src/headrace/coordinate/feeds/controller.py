@@ -11,9 +11,9 @@ window may be lost with a service.
 
 from __future__ import annotations
 
-import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,17 +26,16 @@ from headrace.model.feed_plan import PlannedPrices
 from headrace.model.log import Log
 from headrace.observe.feed_rates import FadingCounts
 from headrace.plan.exact_numbers import BoolArray
-from headrace.plan.feeds.adapting import BURST, FeedState, FeedWindow, next_flips
+from headrace.plan.feeds.adapting import BURST, FeedState, FeedStep, FeedWindow, next_flips
 from headrace.plan.feeds.amounts import Amounts, Positions
 from headrace.plan.feeds.controller import Goal, ThresholdOutcome
 from headrace.plan.feeds.hysteresis import Changes
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
 from headrace.plan.feeds.per_pair import decide_pairs
+from headrace.plan.feeds.prices import have_moved
 from headrace.run.feeds.logs import FeedLogs, write_names
 from headrace.run.ports import FeedReader, Store
 from headrace.site.feeds.reads import ReadsOfFeed
-
-log = logging.getLogger("headrace.service")
 
 HALF_LIFE_S, BURST_HALF_LIFE_S = 3600.0, 10.0
 READS, EVENTS, COLLECTED = "reads", "events", "seconds"
@@ -83,17 +82,49 @@ class FeedPairs:
 
 @dataclass(frozen=True, slots=True)
 class FeedDecisions:
-    """What was decided last about a feed, and at which rates."""
+    """What was decided last about a feed, at which rates and prices (`feeds`) and why (`state`): of pairs, some are
+    `ahead`. `started` are stored ahead since, `ended` are not any more; `flips` are all of this service. `consumers`
+    and `producers` are of its pairs; `shed` are producers that are read because the store was late.
+    """
 
-    pairs: int
-    ahead: int
+    feeds: Feeds
+    state: FeedState
+    prices: PlannedPrices
+    consumers: int
+    producers: int
+    started: int
+    ended: int
     flips: int
-    reads_s: float
-    events_s: float
     latency_s: float
-    outcome: ThresholdOutcome
+    lag_s: float
     shed: tuple[str, ...]
     decided_at: float
+
+    @property
+    def pairs(self) -> int:
+        return len(self.feeds)
+
+    @property
+    def ahead(self) -> int:
+        return int(self.state.ahead.sum())
+
+    @property
+    def reads_s(self) -> float:
+        return float(self.feeds.query_rate.near.sum())
+
+    @property
+    def events_s(self) -> float:
+        return float(self.feeds.event_rate.near.sum())
+
+    @property
+    def outcome(self) -> ThresholdOutcome:
+        return self.state.outcome
+
+    @property
+    def threshold(self) -> float | None:
+        """The score from which pairs are stored ahead for latency (tau); None while none are."""
+        score = self.state.threshold.score
+        return score if math.isfinite(score) else None
 
 
 @dataclass(slots=True)
@@ -112,6 +143,7 @@ class FeedController:
     consumers: PeopleByName = field(default_factory=PeopleByName)
     producers: PeopleByName = field(default_factory=PeopleByName)
     last: FeedDecisions | None = None
+    flips: int = 0
     _reads: FadingCounts = field(init=False)
     _events: FadingCounts = field(init=False)
     _burst: FadingCounts = field(init=False)
@@ -172,13 +204,20 @@ class FeedController:
 
     # What is decided
 
-    def decide(self, pairs: Log, store: Store, reads: ReadsOfFeed, lag_s: float, now_s: float) -> int:
-        """Decides what flips, and writes it; how many pairs flip."""
+    def use_prices(self, prices: PlannedPrices) -> None:
+        """Decides at other prices from now on; all pairs are decided again if that may matter."""
+        if have_moved(self.prices, prices):
+            self.prices = prices
+            if self._state is not None:
+                self._state = replace(self._state, event_rate=np.zeros(0), query_rate=np.zeros(0))
+
+    def decide(self, pairs: Log, store: Store, reads: ReadsOfFeed, lag_s: float, now_s: float) -> FeedDecisions | None:
+        """Decides what flips, and writes it; what was decided, None while there are no pairs."""
         self._read_pairs(pairs, store)
         assert self._pairs is not None and self._state is not None
         feeds = self._at_rates(self._pairs)
         if not len(feeds):
-            return 0
+            return None
         latency_s = reads.find_quantile(self.quantile)
         burst_rate = self._burst.rates(len(self.producers), like_others_s=0.0)
         window = FeedWindow(burst_rate, latency_s, len(reads.seconds), lag_s / self.freshness_s)
@@ -187,11 +226,8 @@ class FeedController:
         step = next_flips(state, feeds, window, self.goal)
         self._write(step.flips)
         self._state = step.state  # only what was written is decided
-        flips = len(step.flips.start_storing) + len(step.flips.stop_storing)
-        if flips:
-            log.info("feed decided again", extra={"feed": self.name, "flips": flips, "outcome": step.state.outcome})
-        self._tell(step.state, feeds, flips, latency_s, now_s)
-        return flips
+        self.last = self._tell(step, feeds, latency_s, lag_s, now_s)
+        return self.last
 
     def _at_rates(self, pairs: FeedPairs) -> Feeds:
         producers, prices = len(self.producers), self.prices
@@ -243,17 +279,22 @@ class FeedController:
             start, stop = self._pairs.choose(flips.start_storing), self._pairs.choose(flips.stop_storing)
             self.write(self.decisions, start, stop)
 
-    def _tell(self, state: FeedState, feeds: Feeds, flips: int, latency_s: float, now_s: float) -> None:
+    def _tell(self, step: FeedStep, feeds: Feeds, latency_s: float, lag_s: float, now_s: float) -> FeedDecisions:
         names = list(self.producers.positions)
-        self.last = FeedDecisions(
-            pairs=len(feeds),
-            ahead=int(state.ahead.sum()),
-            flips=flips,
-            reads_s=float(feeds.query_rate.near.sum()),
-            events_s=float(feeds.event_rate.near.sum()),
+        started, ended = len(step.flips.start_storing), len(step.flips.stop_storing)
+        self.flips += started + ended
+        return FeedDecisions(
+            feeds=feeds,
+            state=step.state,
+            prices=self.prices,
+            consumers=len(np.unique(feeds.consumer)),
+            producers=len(np.unique(feeds.producer)),
+            started=started,
+            ended=ended,
+            flips=self.flips,
             latency_s=latency_s,
-            outcome=state.outcome,
-            shed=tuple(names[producer] for producer in state.shed),
+            lag_s=lag_s,
+            shed=tuple(names[producer] for producer in step.state.shed),
             decided_at=now_s,
         )
 

@@ -6,23 +6,33 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from headrace.coordinate.feeds.controller import FeedController, FeedDecisions, add_counters, find_goal
+from headrace.model.catalogue import Catalogue
+from headrace.model.errors import ConnectError, HeadraceError
+from headrace.model.explanation import PairRates
+from headrace.model.feed_events import PairsFlipped
 from headrace.model.feed_names import name_decisions
+from headrace.model.feed_plan import PlannedPrices
 from headrace.model.plan import Plan
-from headrace.plan.feeds.load import assume_prices
 from headrace.run.feeds.page import SECOND
 from headrace.run.ports import FeedReader, FeedTarget, Ledger, Store
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.keepers import FeedKeepers
 from headrace.site.feeds.reads import FeedReads, ReadsOfFeed
 from headrace.site.folder import Folder
+from headrace.site.journal import Journal
 from headrace.site.sources.written import write_rows
+from headrace.site.troubles import DECISION, FEED, Troubles
 
 log = logging.getLogger("headrace.service")
 
 COUNT_EVERY_S, DECIDE_EVERY_S = 10.0, 30.0
+MEND = "pages stay right, and what is stored ahead stays as it is; see .headrace/service.log. The service keeps trying"
 
 
 @dataclass(slots=True)
@@ -46,8 +56,13 @@ class FeedDeciding:
     keepers: FeedKeepers
     reads: FeedReads
     plan: Callable[[], Plan | None]
+    prices: Callable[[Catalogue, KeptFeed], PlannedPrices]
+    journal: Journal
+    troubles: Troubles
     clock: Callable[[], int]
     _deciding: dict[str, _Deciding] = field(default_factory=dict)
+    _failures: dict[str, int] = field(default_factory=dict)
+    """How often in a row each feed could not be decided."""
 
     def run(self, end: threading.Event) -> None:
         """Looks again and again until it ends."""
@@ -70,15 +85,59 @@ class FeedDeciding:
             try:
                 if name not in self._deciding:
                     self._deciding[name] = self._begin(plan, feed, target)
+                self._deciding[name].controller.use_prices(self.prices(plan.catalogue, feed))
                 self._look_at(self._deciding[name])
-            except Exception as error:  # a store that is away, a full disk: its keeper tells people
-                log.warning("feed %s is not decided again: %s", name, error)
+                self._failures.pop(name, None)
+                self.troubles.clear(DECISION + name)
+            except Exception as error:  # whatever it is, it is this feed's alone
+                self._report(name, error)
                 self._forget(name)
+
+    def _report(self, name: str, error: Exception) -> None:
+        """A store that is away is told by its keeper, a moment later at most. All else is told here."""
+        self._failures[name] = self._failures.get(name, 0) + 1
+        is_away = isinstance(error, ConnectError)
+        if is_away and (self._failures[name] == 1 or self.troubles.get(FEED + name) is not None):
+            log.info("feed %s is not decided again: %s", name, error)
+            return
+        if not isinstance(error, HeadraceError | OSError):
+            log.exception("deciding about feed %s failed", name)
+        line = next(iter(str(error).splitlines()), "") or type(error).__name__
+        hint = error.hint if isinstance(error, ConnectError) else None
+        what = f'which pairs of feed "{name}" are stored ahead is not decided any more: {line}'
+        self.troubles.report(DECISION + name, what, hint or MEND)
 
     def tell(self) -> Mapping[str, FeedDecisions]:
         """What was decided last, by feed."""
         found = {name: one.controller.last for name, one in list(self._deciding.items())}
         return {name: last for name, last in found.items() if last is not None}
+
+    def find_pair(self, feed: str, consumer: str, producer: str) -> tuple[PairRates, PlannedPrices] | None:
+        """A pair as it was decided last, and at which prices; None if nothing is decided about it."""
+        one = self._deciding.get(feed)
+        last = None if one is None else one.controller.last
+        if one is None or last is None:
+            return None
+        who, whom = (
+            names.positions.get(name)
+            for names, name in ((one.controller.consumers, consumer), (one.controller.producers, producer))
+        )
+        feeds, state = last.feeds, last.state
+        found = np.flatnonzero((feeds.consumer == who) & (feeds.producer == whom))
+        if who is None or whom is None or not len(found):
+            return None
+        with closing(one.target.open_store(0)) as feed_store:
+            since = feed_store.find_since(consumer, producer)
+        rates = PairRates(
+            float(feeds.event_rate.near[whom]),
+            float(feeds.query_rate.near[who]),
+            measured=True,
+            stored_ahead=bool(state.ahead[found[0]]),
+            threshold=last.threshold,
+            is_shed=whom in state.shed,
+            since_s=None if since is None else since / SECOND,
+        )
+        return rates, last.prices
 
     def _begin(self, plan: Plan, kept: KeptFeed, target: FeedTarget) -> _Deciding:
         feed, now_s = kept.feed, self.clock() / SECOND
@@ -90,7 +149,7 @@ class FeedDeciding:
             feed.freshness_s,
             goal,
             quantile,
-            assume_prices(plan.catalogue),
+            self.prices(plan.catalogue, kept),
             lambda source, start, stop: write_rows(self.folder, source, start, stop),
             now_s,
         )
@@ -114,10 +173,28 @@ class FeedDeciding:
         if time.monotonic() >= one.decide_at_s or one.controller.bursts:
             reached, _ = self.keepers.progress().get(one.kept.feed.name, (None, None))
             lag_s = 0.0 if reached is None else max(0, now - reached) / SECOND
-            one.controller.decide(pairs, self.store, one.reads, lag_s, now / SECOND)
+            decided = one.controller.decide(pairs, self.store, one.reads, lag_s, now / SECOND)
+            if decided is not None and (decided.started or decided.ended):
+                self.journal.emit(_tell_flips(one.kept.feed.name, decided, now))
             one.reads, one.decide_at_s = ReadsOfFeed({}, ()), time.monotonic() + DECIDE_EVERY_S
 
     def _forget(self, name: str) -> None:
         one = self._deciding.pop(name, None)
         if one is not None:
             one.reader.close()
+
+
+def _tell_flips(feed: str, decided: FeedDecisions, now: int) -> PairsFlipped:
+    return PairsFlipped(
+        now,
+        feed,
+        decided.started,
+        decided.ended,
+        decided.pairs,
+        decided.ahead,
+        decided.events_s,
+        decided.reads_s,
+        decided.latency_s,
+        decided.lag_s,
+        len(decided.shed),
+    )

@@ -52,7 +52,7 @@ def _tell_pages(timed: Mapping[str, PagesTimed]) -> Iterator[Metric]:
 
 
 def _tell_decisions(host: ServiceHost) -> Iterator[Metric]:
-    decided = {} if host.feed_deciding is None else host.feed_deciding.tell()
+    decided = host.feeds.deciding.tell()
     flips = GaugeMetricFamily(
         "headrace_feed_last_flips", "Pairs that changed sides when the feed was decided last.", labels=["feed"]
     )

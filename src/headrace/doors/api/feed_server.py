@@ -86,7 +86,7 @@ def describe_server() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Headrace feeds", "description": "The feeds of a running project.", "version": "0.1.0"},
-        "paths": {"/healthz": {"get": health}, "/metrics": {"get": metrics}, **describe_paths()},
+        "paths": {"/healthz": {"get": health}, "/metrics": {"get": metrics}, **describe_paths(of_service=False)},
         "components": {
             "schemas": {**schemas, **describe_schemas()},
             "securitySchemes": {"HTTPBearer": scheme},

@@ -67,17 +67,21 @@ class FeedAct(StrEnum):
     BLOCK = "block"
     UNBLOCK = "unblock"
     MINT = "mint"
+    CALIBRATE = "calibrate"
 
 
 @dataclass(frozen=True, slots=True)
 class FeedRoute:
-    """`is_own` if it is something that a consumer does with its own feed, for which its own token is enough."""
+    """`is_own` if it is something that a consumer does with its own feed, for which its own token is enough;
+    `is_of_service` if it needs the service's own token.
+    """
 
     method: str
     path: str
     act: FeedAct
     summary: str
     is_own: bool = False
+    is_of_service: bool = False
     query: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
     body: type[BaseModel] | None = None
     status: int = 200
@@ -196,6 +200,13 @@ ROUTES = (
         body=TokenWanted,
         status=201,
     ),
+    FeedRoute(
+        "POST",
+        "/feeds/{feed}/calibrate",
+        FeedAct.CALIBRATE,
+        "Measure what it costs to store and to fetch, on the feed's own store; answers when that is done",
+        is_of_service=True,
+    ),
 )
 
 
@@ -232,10 +243,12 @@ ANSWERS: Mapping[int, str] = {
 }
 
 
-def describe_paths() -> dict[str, Any]:
-    """The paths of feeds, as OpenAPI has them."""
+def describe_paths(of_service: bool) -> dict[str, Any]:
+    """The paths of feeds, as OpenAPI has them; with what only the service does, or without."""
     paths: dict[str, Any] = {}
     for route in ROUTES:
+        if route.is_of_service and not of_service:
+            continue
         paths.setdefault(route.path, {})[route.method.lower()] = _describe(route)
     return paths
 

@@ -47,13 +47,21 @@ class Refused(Exception):
 class FeedHttp:
     """Answers requests below `/feeds/`, as an ASGI application.
 
-    `token` is that of the service, which allows everything; None where it does not count.
+    `token` is that of the service, which allows everything; None where it does not count. `calibrate` measures prices,
+    where that can be done.
     """
 
-    def __init__(self, door: FeedDoor, explain: ExplainPair, token: str | None) -> None:
+    def __init__(
+        self,
+        door: FeedDoor,
+        explain: ExplainPair,
+        token: str | None,
+        calibrate: Callable[[str], Any] | None = None,
+    ) -> None:
         self.streams = FeedStreams(door, self.run)
         self._door = door
         self._explain = explain
+        self._calibrate = calibrate
         self._token = None if token is None else token.encode()
         self._threads = FeedThreads(THREADS)
         self._waiting = 0
@@ -84,6 +92,8 @@ class FeedHttp:
         caller = self.find_caller(token)
         if caller is None:
             raise Refused(401, "this request needs a token of feeds", "send `Authorization: Bearer TOKEN`")
+        if found.route.is_of_service and caller.app is not None:
+            raise Refused(403, "this needs the service's own token, on the service's own port")
         refused = caller.refuse(found.feed, found.names.get("consumer") if found.route.is_own else None)
         if refused is not None:
             raise Refused(403, refused)
@@ -146,6 +156,9 @@ class FeedHttp:
                 return door.hide(feed, consumer, producer, HiddenKind.MUTE, undo=act is FeedAct.UNMUTE)
             case FeedAct.BLOCK | FeedAct.UNBLOCK as act:
                 return door.hide(feed, consumer, producer, HiddenKind.BLOCK, undo=act is FeedAct.UNBLOCK)
+            case FeedAct.CALIBRATE:
+                assert self._calibrate is not None, "only the service has a token that allows this"
+                return self._calibrate(feed)
             case FeedAct.MINT:
                 return door.mint(caller, feed, consumer, _read_model(found, body))
             case FeedAct.PAGE | FeedAct.STREAM:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 import uvicorn
@@ -87,7 +88,8 @@ class ServiceHttp:
     """All that a service answers, as an ASGI application: feeds go a shorter way."""
 
     def __init__(self, host: ServiceHost, token: str) -> None:
-        self.feeds = FeedHttp(host.service.feed_door, lambda *pair: explain_pair(host, *pair), token)
+        explain = partial(explain_pair, host)
+        self.feeds = FeedHttp(host.service.feed_door, explain, token, host.calibrate_feed)
         self._api = service_api(host, token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,7 +107,7 @@ def describe_service(api: FastAPI) -> dict[str, Any]:
     """OpenAPI of the service, with feeds, which have a table of their own."""
     found = api.openapi()
     components = {**found["components"], "schemas": {**found["components"]["schemas"], **describe_schemas()}}
-    return {**found, "paths": {**found["paths"], **describe_paths()}, "components": components}
+    return {**found, "paths": {**found["paths"], **describe_paths(of_service=True)}, "components": components}
 
 
 def service_api(host: ServiceHost, token: str) -> FastAPI:

@@ -38,7 +38,7 @@ def apply(
         answer = _imagine_apply(directory, wishes)
     else:
         answer = asking.apply_project(directory, wishes, say_troubles if json else _say)
-    status = Exit.NO if answer["rejected"] else Exit.DONE
+    status = Exit.NO if answer["rejected"] or answer["refused_feeds"] else Exit.DONE
     return show(json, status, text=lambda: "\n".join(_answer_lines(answer)), document=lambda: answer)
 
 
@@ -80,6 +80,16 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
             "",
             "  ",
         )
+    yield from _refused_lines(answer)
+
+
+def _refused_lines(answer: dict[str, Any]) -> Iterator[str]:
+    for refused in answer["refused_feeds"]:
+        yield from wrap(f'feed "{refused["feed"]}" is refused, because {put_in_words(refused["detail"])}', "", "  ")
+        if refused["smallest_staleness"] is not None:
+            yield f"  a freshness of {format_seconds_up(refused['smallest_staleness'])} or more could be kept"
+        if refused["stays"]:
+            yield "  the running version continues"
     for refused in answer["rejected"]:
         yield from wrap(
             f'contract "{refused["contract"]}" is refused, because {put_in_words(refused["detail"])}', "", "  "

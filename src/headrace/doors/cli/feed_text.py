@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import asdict
 
@@ -35,10 +36,8 @@ def refused_feed_lines(feed: FeedPlan, plan: Plan) -> Iterator[str]:
     freshness = amounts.format_seconds(plan.catalogue.feeds[feed.feed].freshness_s)
     yield from wrap(f"feed at {feed.site} within {freshness}", f"  {feed.feed}  ", "    ")
     yield from wrap(feed.detail, "    because ", "      ")
-    offers = [one.smallest_staleness_s for one in plan.rejected if one.contract in feed.contracts]
-    known = [offer for offer in offers if offer is not None]
-    if known:
-        offer = amounts.format_seconds_up(max(known))
+    if feed.smallest_staleness_s is not None:
+        offer = amounts.format_seconds_up(feed.smallest_staleness_s)
         yield from wrap(f"a freshness of {offer} or more could be kept", "    instead ", "      ")
 
 
@@ -135,8 +134,21 @@ def why_pair_text(answer: WhyPair) -> Iterator[str]:
             ["reads", reads],
             ["H, L", _say_prices(answer.prices)],
             ["", _say_origin(answer.prices)],
+            *_say_decided(answer),
         ]
     )
+
+
+def _say_decided(answer: WhyPair) -> Iterator[list[str]]:
+    """What is known only of a pair that runs."""
+    rates = answer.rates
+    if rates.since_s is not None:
+        since = dt.datetime.fromtimestamp(rates.since_s, dt.UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+        yield ["since", f"{since}Z at the latest"]
+    if rates.threshold is not None:
+        yield ["tau", f"{_round(rates.threshold)}: from this score on, pairs are stored ahead for latency"]
+    if rates.is_shed:
+        yield ["late", f"the store was late, so {answer.producer} is read for now"]
 
 
 def why_feed_document(answer: WhyFeed) -> dict[str, object]:

@@ -180,6 +180,47 @@ def _follow(feed: str, pair: tuple[str, str], directory: Path, undo: bool, json:
     return output.show(json, Exit.DONE, text=lambda: told, document=lambda: answer)
 
 
+@feeds.command()
+def status(
+    feed: Annotated[str | None, typer.Argument(help="A feed of the running project; all if left out.")] = None,
+    directory: Directory = Path(),
+    json: Json = False,
+) -> int:
+    """Show how feeds do: pairs, lag, latency, rates, what flips, and prices."""
+    from time import time
+
+    from headrace.app.reading import feed_statuses
+    from headrace.doors.cli.feed_status_text import feed_text
+
+    if feed is not None and directory == Path() and Path(feed, "headrace.yml").is_file():
+        directory, feed = Path(feed), None  # a folder, and all of its feeds
+    found = feed_statuses(directory, feed)
+    return output.show(
+        json,
+        Exit.DONE,
+        text=lambda: "\n".join(line for one in found for line in feed_text(one, time())) or "no feed is kept",
+        document=lambda: found if feed is None else found[0],
+    )
+
+
+@feeds.command()
+def calibrate(
+    feed: Annotated[str, typer.Argument(help="A feed of the running project.")],
+    directory: Directory = Path(),
+    json: Json = False,
+) -> int:
+    """Measure what it costs to store and to fetch, on the feed's own store. Takes a few seconds of a core."""
+    from time import time
+
+    from headrace.app.asking import calibrate_feed
+    from headrace.doors.cli.feed_status_text import calibration_text
+
+    answer = calibrate_feed(directory, feed)
+    return output.show(
+        json, Exit.DONE, text=lambda: "\n".join(calibration_text(answer, time())), document=lambda: answer
+    )
+
+
 @feeds.command("import")
 def import_(
     feed: str,
@@ -274,6 +315,8 @@ def _page_lines(page: Mapping[str, Any]) -> Iterator[str]:
 
     age = format_seconds(round(page["lag_s"], 1))
     yield f"{count(len(page['entries']), 'entry', 'entries')} as of {page['as_of']}, {age} ago"
+    if "cut_short" in page:
+        yield f"cut short: {page['cut_short']}"
     for entry in page["entries"]:
         body = dumps(entry["body"], ensure_ascii=False)
         yield f"  {entry['time']}  {entry['producer']}  {entry['id']}  {body}"

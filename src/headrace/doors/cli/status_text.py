@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from headrace.doors.cli.feed_status_text import feed_table
 from headrace.doors.cli.output import join_items, table, wrap
 from headrace.model import amounts
 from headrace.model.words import name_ids, put_in_words
@@ -27,6 +28,7 @@ def status_text(document: Document, now: float) -> str:
         _service(service, now),
         troubles,
         _contracts(document),
+        feed_table(document.get("feeds", ())),
         checks,
         links,
         _slots(slots),

@@ -5,6 +5,7 @@
     reads too slow          more pairs are stored ahead than cost alone asks for       `controller`
     fan-out too late        the producers that write most go on read until it is not:
                             nothing is dropped, reads only become dearer
+    very many pairs         of one consumer are stored ahead up to a number            `cap`
 
 Decisions are values: whoever runs the feed measures, asks here, and writes only what flips. What is stored for latency
 or read for lateness is counted apart from what cost alone says, so each goes back when its reason is gone.
@@ -18,6 +19,7 @@ import numpy as np
 
 from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.amounts import Amounts, FloatArray, Positions
+from headrace.plan.feeds.cap import cap_pairs
 from headrace.plan.feeds.controller import Goal, Threshold, ThresholdOutcome, adapt, apply_threshold, scores
 from headrace.plan.feeds.hysteresis import Changes, reconsider, touched_pairs
 from headrace.plan.feeds.instance import Feeds
@@ -86,7 +88,7 @@ def next_flips(state: FeedState, feeds: Feeds, window: FeedWindow, goal: Goal | 
         by_cost = reconsider(feeds, by_cost, touched_pairs(feeds, producers, consumers)).applied_to(by_cost)
     threshold, outcome, quick = _follow_latency(state, feeds, by_cost, window, goal)
     shed, calm = _follow_lateness(state, feeds, by_cost | quick, window)
-    ahead = (by_cost | quick) & ~np.isin(feeds.producer, shed)
+    ahead = cap_pairs(feeds, (by_cost | quick) & ~np.isin(feeds.producer, shed), state.ahead)
     start, stop = np.flatnonzero(ahead & ~state.ahead), np.flatnonzero(~ahead & state.ahead)
     decided = _decided_at(state.event_rate, event_rate, producers), _decided_at(state.query_rate, query_rate, consumers)
     return FeedStep(FeedState(by_cost, ahead, *decided, threshold, shed, calm, outcome), Changes(start, stop))

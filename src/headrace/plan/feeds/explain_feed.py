@@ -7,7 +7,7 @@ from headrace.model.catalogue import Feed
 from headrace.model.errors import UsageError
 from headrace.model.explanation import PairRates, WhyFeed, WhyPair
 from headrace.model.feed_names import name_stored
-from headrace.model.feed_plan import FeedPlan
+from headrace.model.feed_plan import FeedPlan, PlannedPrices
 from headrace.model.plan import Plan
 from headrace.plan.feeds.family import describe_feeds
 from headrace.plan.feeds.load import choose_share
@@ -23,17 +23,28 @@ def explain_feed(plan: Plan, name: str) -> WhyFeed | WhyPair | None:
     a pair that is not written as one.
     """
     feed_name, colon, pair = name.partition(":")
-    # A running plan that was made again from measurements has only the contracts of its feeds.
-    found = next((one for one in plan.feeds or describe_feeds(plan) if one.feed == feed_name), None)
+    found = find_feed_plan(plan, feed_name)
     if found is None:
         return None
     feed = plan.catalogue.feeds[feed_name]
     if not colon:
         return _explain_whole(plan, feed, found)
-    consumer, arrow, producer = (part.strip() for part in pair.partition(PAIR))
-    if not arrow or not consumer or not producer:
+    named = read_pair_name(name)
+    if named is None:
         raise UsageError(f'"{pair}" is not a pair of feed "{feed_name}"', f"write {feed_name}:CONSUMER{PAIR}PRODUCER")
-    return explain_pair(feed, found, consumer, producer, mean_rates(found))
+    return explain_pair(feed, found, named[1], named[2], mean_rates(found))
+
+
+def find_feed_plan(plan: Plan, feed: str) -> FeedPlan | None:
+    # A running plan that was made again from measurements has only the contracts of its feeds.
+    return next((one for one in plan.feeds or describe_feeds(plan) if one.feed == feed), None)
+
+
+def read_pair_name(name: str) -> tuple[str, str, str] | None:
+    """Feed, consumer and producer of a pair; None if it is not the name of one."""
+    feed, colon, pair = name.partition(":")
+    consumer, arrow, producer = (part.strip() for part in pair.partition(PAIR))
+    return (feed, consumer, producer) if colon and arrow and consumer and producer else None
 
 
 def _explain_whole(plan: Plan, feed: Feed, found: FeedPlan) -> WhyFeed:
@@ -57,9 +68,13 @@ def mean_rates(found: FeedPlan) -> PairRates:
     return PairRates(now.events_s / now.producers, reads_s)
 
 
-def explain_pair(feed: Feed, found: FeedPlan, consumer: str, producer: str, rates: PairRates) -> WhyPair:
-    """One pair at its rates. What a running feed has decided stands, even if rates say otherwise by now."""
-    prices = found.prices
+def explain_pair(
+    feed: Feed, found: FeedPlan, consumer: str, producer: str, rates: PairRates, prices: PlannedPrices | None = None
+) -> WhyPair:
+    """One pair at its rates, and at prices that are not those of the plan if they were measured. What a running feed
+    has decided stands, even if rates say otherwise by now.
+    """
+    prices = found.prices if prices is None else prices
     stored = rates.events_s * prices.store_s * HOUR_S
     read = None if rates.reads_s is None else rates.reads_s * prices.fetch_s * HOUR_S
     is_cheaper = read is None or read >= stored
@@ -90,6 +105,8 @@ def _say_because(found: FeedPlan, rates: PairRates, stored: float, read: float |
         return f"storing takes {tie} fetching: {_say_cost(stored)} against {_say_cost(read)}"
     if not ahead and read < stored:
         return f"fetching takes less than storing: {_say_cost(read)} against {_say_cost(stored)}"
+    if rates.is_shed:
+        return f"storing would take less ({_say_cost(stored)} against {_say_cost(read)}), but the store was late"
     if ahead:
         return f"fetching would take less ({_say_cost(read)} against {_say_cost(stored)}), but reads would be too slow"
     return f"storing would take less by now ({_say_cost(stored)} against {_say_cost(read)}), but not clearly"

@@ -40,7 +40,6 @@ from headrace.model.feed_names import (
 from headrace.model.feed_plan import FeedPlan, FeedStatistics, PlannedPrices
 from headrace.model.plan import Plan, Rejection
 from headrace.model.relation import fields_of
-from headrace.model.statistics import rows_of
 from headrace.model.types import STRING
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.feeds.load import assume_prices, choose_share, find_statistics, measure_load, most_pulls
@@ -107,7 +106,7 @@ def describe_feeds(plan: Plan) -> tuple[FeedPlan, ...]:
 
 def _find_share(feed: Feed, catalogue: Catalogue) -> float:
     pairs = find_statistics(feed, catalogue).pairs
-    return min(1.0, rows_of(catalogue.sources[name_decisions(feed.name)]) / pairs) if pairs else 1.0
+    return min(1.0, (catalogue.sources[name_decisions(feed.name)].rows or 0.0) / pairs) if pairs else 1.0
 
 
 # What is added to the catalogue
@@ -270,7 +269,15 @@ def judge_feed(feed: Feed, plan: Plan, shares: Mapping[str, float]) -> FeedPlan:
         disk=disk,
         reason=reason,
         detail=detail,
+        smallest_staleness_s=_find_offer(plan, parts),
     )
+
+
+def _find_offer(plan: Plan, parts: tuple[str, ...]) -> float | None:
+    """The freshness that all views of a feed that are refused could promise; None if some could promise none."""
+    offers = [one.smallest_staleness_s for one in plan.rejected if one.contract in parts]
+    known = [offer for offer in offers if offer is not None]
+    return max(known, default=None) if len(known) == len(offers) else None
 
 
 def _is_store_here(feed: Feed) -> bool:

@@ -11,6 +11,7 @@ that can happen: everything is stored ahead.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.model.catalogue import Catalogue, Feed, OperatorTime, Refusal
@@ -73,12 +74,13 @@ def _facts_of(catalogue: Catalogue, name: str) -> BlockFacts:
 
 def assume_prices(catalogue: Catalogue) -> PlannedPrices:
     """Prices before a feed was calibrated. An entry passes the engine, whose times are known, and then the store."""
-    join, apply = (catalogue.operator_times[one] for one in (Operator.JOIN, Operator.APPLY))
-    return PlannedPrices(STORE_S + _row_s(join) + _row_s(apply), FETCH_S, 0.0, READ_S, EVENT_S, PAGE_S, PULL_S)
+    engine_s = price_engine(catalogue.operator_times)
+    return PlannedPrices(STORE_S + engine_s, FETCH_S, 0.0, READ_S, EVENT_S, PAGE_S, PULL_S)
 
 
-def _row_s(time: OperatorTime) -> float:
-    return time.per_in + time.per_out
+def price_engine(times: Mapping[str, OperatorTime]) -> float:
+    """What an entry takes in the engine before it reaches the store: it is joined, and kept in a log."""
+    return sum(times[one].per_in + times[one].per_out for one in (Operator.JOIN, Operator.APPLY))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,9 @@ def _is_ahead(decisions: Relation) -> Expr:
 
 
 def _join_newest(feed: Feed, ahead: Relation, events: Relation) -> Relation:
-    newest = _rank_events(feed, events, feed.shown)
+    # Not the first of `newest`, although these are the same rows: that needs another index of all newest events, which
+    # was measured to cost more than ranking the events once more.
+    newest = _rank_events(feed, events, min(feed.shown, feed.keep))
     producer, time = _column(newest, feed.events.producer), _column(newest, feed.events.time)
     id_ = _column(newest, feed.events.id or feed.events.time)
     types: Mapping[str, Type] = {one.name: one.type for one in fields_of(ahead)}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from headrace.model.catalogue import Feed
 from headrace.model.difference import Difference
 from headrace.model.errors import Location
+from headrace.model.feed_names import feed_of
 from headrace.model.plan import Graph, Plan
 from headrace.model.source_shape import shape_of
 from headrace.plan.price import upstream_first
@@ -36,14 +38,22 @@ def difference(old: Plan, new: Plan) -> Difference:
 
 
 def _terms(plan: Plan) -> dict[str, object]:
-    """What outlines do not tell of contracts: what the columns of their views are called, who pays and reads."""
+    """What outlines do not tell of contracts: what the columns of their views are called, who pays and reads. Of a feed
+    it is all that the feed says: where its store is, and by which rules pages are made.
+    """
     blocks = {entry.block.id: entry.block for entry in plan.blocks}
     found: dict[str, object] = {}
     for one in plan.contracts:
         contract = plan.catalogue.contracts[one.contract]
         columns = tuple(output.name for output in blocks[one.view].outputs)
-        found[one.contract] = columns, contract.deliver, contract.penalty, contract.owner, contract.refresh
+        terms = columns, contract.deliver, contract.penalty, contract.owner, contract.refresh
+        found[one.contract] = *terms, _find_feed(plan, one.contract)
     return found
+
+
+def _find_feed(plan: Plan, contract: str) -> Feed | None:
+    feed = feed_of(contract, plan.catalogue.feeds)
+    return None if feed is None else replace(plan.catalogue.feeds[feed], declared_at=NOWHERE)
 
 
 def _find_refused(plan: Plan) -> dict[str, object]:

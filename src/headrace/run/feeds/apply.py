@@ -72,7 +72,8 @@ class FeedApplyItem:
 
 def perform_apply(item: FeedApplyItem) -> FeedApplied:
     try:
-        _apply(item)
+        with closing(item.target.open_store(item.epoch)) as feed_store:
+            apply_item(item, feed_store)
     except Conflict as error:
         return FeedApplied(item.parts, HowApplied.CONFLICT, str(error))
     except Fenced as error:
@@ -82,21 +83,21 @@ def perform_apply(item: FeedApplyItem) -> FeedApplied:
     return FeedApplied(item.parts, HowApplied.DONE)
 
 
-def _apply(item: FeedApplyItem) -> None:
+def apply_item(item: FeedApplyItem, feed_store: FeedStore) -> None:
+    """Raises why it cannot be done, as the store says it."""
     newest, pairs, stored = item.logs
     reading, files, after, upto = item.reading, item.store, item.after, item.upto
-    with closing(item.target.open_store(item.epoch)) as feed_store:
-        match item.parts, after:
-            case (part,), None if part == EVENTS_PART:
-                feed_store.start_events(reading.read_events(files, newest, upto), upto)
-            case (part,), int() if part == EVENTS_PART:
-                assert after is not None
-                feed_store.apply_events(reading.read_event_changes(files, newest, after, upto), after, upto)
-            case _, None:
-                for rows in reading.read_part_rows(files, pairs, stored, item.parts, upto):
-                    feed_store.start(rows, upto)
-            case _, _:
-                feed_store.apply(reading.read_part_changes(files, pairs, stored, item.parts, after, upto), after, upto)
+    match item.parts, after:
+        case (part,), None if part == EVENTS_PART:
+            feed_store.start_events(reading.read_events(files, newest, upto), upto)
+        case (part,), int() if part == EVENTS_PART:
+            assert after is not None
+            feed_store.apply_events(reading.read_event_changes(files, newest, after, upto), after, upto)
+        case _, None:
+            for rows in reading.read_part_rows(files, pairs, stored, item.parts, upto):
+                feed_store.start(rows, upto)
+        case _, _:
+            feed_store.apply(reading.read_part_changes(files, pairs, stored, item.parts, after, upto), after, upto)
 
 
 @dataclass(slots=True)

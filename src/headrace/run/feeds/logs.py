@@ -32,7 +32,7 @@ from headrace.run.feeds.batch import (
 from headrace.run.ports import Store
 from headrace.run.rows.changes import TIME, WEIGHT, consolidate
 from headrace.run.rows.json_rows import JsonRow, json_rows
-from headrace.run.views.view import net_changes, read_changes, rows_at
+from headrace.run.views.view import compute_outputs, net_changes, read_changes, rows_at
 
 CONSUMER, PRODUCER, AHEAD, STORED_TIME, STORED_ID = "consumer", "producer", "ahead", "time", "id"
 """Columns of a feed's pairs, and of what is stored ahead."""
@@ -83,14 +83,30 @@ class FeedLogs:
         columns = [*self._shape_events(changes), changes.column(TIME), changes.column(WEIGHT)]
         return _drop_nobodys(pa.table(columns, schema=EVENT_CHANGES))
 
+    def time_events(self, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """Producers and times of rows of the log of newest events."""
+        known = tuple(output for output in self.newest.outputs if output.name in (self.producer, self.time))
+        view = compute_outputs(rows, known, self.functions)
+        return write_names(view.column(self.producer)), _read_times(view.column(self.time))
+
+    def place_events(self, rows: pa.Table) -> pa.Table:
+        """Producer, time and id of rows of the log of newest events."""
+        view = compute_outputs(rows, self.newest.outputs, self.functions)
+        return pa.table(self._place(view), names=EVENTS.names[:3])
+
+    def make_events(self, rows: pa.Table) -> list[tuple[Any, ...]]:
+        """Rows of the log of newest events as producer, time, id and body."""
+        view = compute_outputs(rows, self.newest.outputs, self.functions)
+        events = _drop_nobodys(pa.table(self._shape_events(view), schema=EVENTS))
+        return list(zip(*(column.to_pylist() for column in events.columns), strict=True))
+
     def _shape_events(self, rows: pa.Table) -> list[pa.ChunkedArray]:
-        times = _read_times(rows.column(self.time))
-        ids = (
-            pa.chunked_array([[""] * rows.num_rows], pa.string())
-            if self.id is None
-            else write_ids(rows.column(self.id))
-        )
-        return [write_names(rows.column(self.producer)), times, ids, self._write_bodies(rows)]
+        return [*self._place(rows), self._write_bodies(rows)]
+
+    def _place(self, rows: pa.Table) -> list[pa.ChunkedArray]:
+        empty = pa.chunked_array([[""] * rows.num_rows], pa.string())
+        ids = empty if self.id is None else write_ids(rows.column(self.id))
+        return [write_names(rows.column(self.producer)), _read_times(rows.column(self.time)), ids]
 
     def _write_bodies(self, rows: pa.Table) -> pa.ChunkedArray:
         if self.body is not None:

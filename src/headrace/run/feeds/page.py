@@ -29,6 +29,8 @@ MOST_UNREAD = 99
 """Larger numbers of unread entries are not told apart."""
 
 SECOND = 1_000_000
+HIGHEST: FeedPlace = (2**63 - 1, "", "")
+"""Above every entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,13 @@ class PageCursor:
 class FeedRead:
     """What a store has found for a page: at least all entries that the rules can choose from, as of a time.
 
-    An entry that is not found is older than as many as a page needs, or not among the first of its producer.
+    An entry that is not found is older than as many as a page needs, or not among the first of its producer. With a
+    `cut`, nothing is known of what comes before that place.
     """
 
     as_of: int
     entries: tuple[PageEntry, ...]
+    cut: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +120,27 @@ class FeedPage:
 
 def make_page(rules: PageRules, read: FeedRead, cursor: PageCursor | None = None) -> FeedPage:
     as_of = read.as_of if cursor is None else cursor.as_of
+    if read.cut is not None and (rules.more_than is not None or rules.rank is not None):
+        # What is not known might have to be on this page, or above all that is.
+        return FeedPage(read.as_of, (), cursor or PageCursor(as_of, HIGHEST, {}))
     eligible = find_eligible(rules, read.entries, cursor)
+    if read.cut is not None:
+        eligible = tuple(entry for entry in eligible if entry.place >= read.cut)
     ranks = _rank_pool(rules, eligible, as_of)
     chosen = _choose(rules, _order_choices(eligible, ranks), as_of)
     shown = sorted(chosen, key=lambda entry: ranks.get(entry, LAST), reverse=True) if ranks else chosen
-    return FeedPage(read.as_of, tuple(shown), _end_page(rules, eligible, chosen, cursor, as_of))
+    left = () if read.cut is None else ((*read.cut, ""),)
+    return FeedPage(read.as_of, tuple(shown), _end_page(rules, eligible, chosen, cursor, as_of, left))
 
 
 def find_eligible(
     rules: PageRules, entries: Iterable[PageEntry], cursor: PageCursor | None = None
 ) -> tuple[PageEntry, ...]:
     """What a page may show, newest first: each event once, and of a producer no more than a page can need."""
-    found: dict[tuple[str, str], PageEntry] = {}
+    found: dict[tuple[str, str | int], PageEntry] = {}
     counts = Counter[str]()
     for entry in sorted(entries, key=lambda entry: entry.feed_place, reverse=True):
-        key = entry.producer, entry.id
+        key = entry.producer, entry.id or entry.time  # without ids, times tell events apart
         if key not in found and (cursor is None or cursor.admits(entry)) and counts[entry.producer] < rules.shown:
             found[key] = entry
             counts[entry.producer] += 1
@@ -219,8 +229,9 @@ def _end_page(
     chosen: Sequence[PageEntry],
     cursor: PageCursor | None,
     as_of: int,
+    unknown: Sequence[FeedPlace],
 ) -> PageCursor | None:
-    """Where the next page begins; None if there is nothing more.
+    """Where the next page begins; None if there is nothing more. Somewhere below `unknown` places there may be some.
 
     All that is above the first entry that is still to be shown was shown, so that it need not be said of whom. A
     producer of whom as many are shown as were looked at may have more below.
@@ -230,10 +241,10 @@ def _end_page(
     for entry in chosen:
         last = shown.get(entry.producer)
         shown[entry.producer] = entry.place if last is None else min(last, entry.place)
-    left = [entry.feed_place for entry in eligible if entry not in taken]
+    left = [*unknown, *(entry.feed_place for entry in eligible if entry not in taken)]
     left += [(*shown[producer], producer) for producer, count in counts.items() if count >= rules.shown]
     if not left:
         return None
-    ceiling = max(left)
+    ceiling = max(left) if cursor is None else min(max(left), cursor.ceiling)
     below = {producer: last for producer, last in shown.items() if (*last, producer) <= ceiling}
     return PageCursor(as_of, ceiling, below)

@@ -37,7 +37,7 @@ def rank_by(
         known = {producer: entry.producer, time: entry.time, **({} if id_ is None else {id_: entry.id})}
         held: Mapping[str, Any] = entry.body if isinstance(entry.body, dict) else {}
         try:
-            values = (_read_json(type_, known.get(name, held.get(name))) for name, type_ in columns.items())
+            values = (read_json(type_, known.get(name, held.get(name))) for name, type_ in columns.items())
             rank = evaluate((age_s, *values))
         except EvaluationError:
             return None
@@ -46,13 +46,13 @@ def rank_by(
     return rank_entry
 
 
-def _read_json(type_: Type, said: Any) -> Value:
+def read_json(type_: Type, said: Any) -> Value:
     """The value of a type that `json_value` has written."""
     if said is None:
         return None
     match type_:
         case Array(element):
-            return tuple(_read_json(element, one) for one in said)
+            return tuple(read_json(element, one) for one in said)
         case Decimal():
             return decimal.Decimal(said)
         case _:

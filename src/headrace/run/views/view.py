@@ -31,7 +31,7 @@ def rows_at(
     tables = [store.read(log.site, piece.stored, schema.names) for piece in log.contents]
     rows = contents([schema.empty_table(), *tables], t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
-    return _compute_outputs(rows.take(pa.array(repeated)), outputs, functions)
+    return compute_outputs(rows.take(pa.array(repeated)), outputs, functions)
 
 
 def parts_at(
@@ -76,7 +76,7 @@ def repeat_rows(weighted: pa.Table) -> pa.Table:
 
 
 def _with_weights(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
-    view = _compute_outputs(rows, outputs, functions)
+    view = compute_outputs(rows, outputs, functions)
     return view.append_column(WEIGHT, rows.column(WEIGHT))
 
 
@@ -122,7 +122,7 @@ def read_changes(
     schema = schema_of(columns)
     tables = [store.read(log.site, piece.stored, schema.names) for piece in log.changes(after, upto)]
     rows = interval(pa.concat_tables([schema.empty_table(), *tables]), after, upto)
-    view = _compute_outputs(rows, outputs, functions)
+    view = compute_outputs(rows, outputs, functions)
     stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
     return pa.table({**{name: view.column(name) for name in view.column_names}, **stamps})
 
@@ -133,7 +133,8 @@ def _repeat_rows(changes: pa.Table, sign: int) -> pa.Table:
     return changes.take(pa.array(chosen)).drop_columns([TIME, ORDER, WEIGHT])
 
 
-def _compute_outputs(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
+def compute_outputs(rows: pa.Table, outputs: Sequence[Output], functions: Functions = ()) -> pa.Table:
+    """The columns of a view, from rows of its log."""
     if not rows.num_rows:
         return arrow_table({output.name: output.expr.type for output in outputs}, [])
     around = surroundings_of(functions)

@@ -1,4 +1,5 @@
-"""Things that we create in other people's databases and folders, as the ledger records them: copies and slots.
+"""Things that we create in other people's databases and folders, as the ledger records them: copies, slots, and stores
+of feeds.
 
 For each there is a name for people, and a way to remove it. Addresses are recorded as they are written in the project,
 without secrets.
@@ -8,13 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import assert_never
 
+from headrace.connect.feed_targets import find_target
 from headrace.connect.sources import connector_of
+from headrace.declare.variables import fill, project_environment
 from headrace.model.copy_places import name_place
 from headrace.model.errors import NotOurs
-from headrace.model.notes import CaptureSlot, DeliveredCopy, read_notes
+from headrace.model.feed_names import name_trial
+from headrace.model.notes import CaptureSlot, DeliveredCopy, KeptFeedStore, read_notes
+from headrace.model.plan import Plan
 from headrace.run.ports import Ledger
 from headrace.site.deliver.copies import Copied, target_of
 from headrace.site.folder import Folder
@@ -33,15 +39,16 @@ class Means:
     ledger: Ledger
     epoch: int
     called_off: Callable[[], bool]
+    own_dsn: Callable[[], str]
 
 
-Noted = DeliveredCopy | CaptureSlot
+Noted = DeliveredCopy | CaptureSlot | KeptFeedStore
 
 
 def read_noted(ledger: Ledger) -> dict[str, Noted]:
     """Reads all that was made and not given back since, by the names of their notes."""
-    found: list[Noted] = [*read_notes(ledger, DeliveredCopy).values(), *read_notes(ledger, CaptureSlot).values()]
-    return {thing.name: thing for thing in found}
+    kinds: tuple[type[Noted], ...] = (DeliveredCopy, CaptureSlot, KeptFeedStore)
+    return {thing.name: thing for kind in kinds for thing in read_notes(ledger, kind).values()}
 
 
 def describe_thing(thing: Noted) -> str:
@@ -51,6 +58,9 @@ def describe_thing(thing: Noted) -> str:
             return f'{name_place(place)} of contract "{contract}", which was withdrawn,'
         case CaptureSlot():
             return f'slot "{thing.slot}" of database {thing.database}, which is no longer captured,'
+        case KeptFeedStore():
+            where = "" if thing.address is None else f" in {thing.address}"
+            return f'the {thing.store} store{where} of feed "{thing.feed}", which was removed or moved,'
         case _:
             assert_never(thing)
 
@@ -63,6 +73,8 @@ def give_thing_back(thing: Noted, means: Means) -> None:
         case CaptureSlot():
             place = place_of(thing.project.partition(":")[0], means.folder.project, means.environment)
             connector_of(thing.kind).give_back(thing, place, means.ledger, means.called_off)
+        case KeptFeedStore():
+            _drop_feed(thing, means)
         case _:
             assert_never(thing)
 
@@ -77,6 +89,26 @@ def _drop_copy(copy: DeliveredCopy, means: Means) -> None:
         log.warning('the copy of contract "%s" is not dropped: %s', copy.contract, error)
     finally:
         delivery.close()
+
+
+def _drop_feed(kept: KeptFeedStore, means: Means) -> None:
+    """Drops what the project has there of the feed, and of a trial that was broken off; nothing of anybody else."""
+    environment = project_environment(means.environment, means.folder.project)
+    address = means.own_dsn() if kept.address is None else fill(kept.address, environment, None)
+    target = find_target(kept.store, address, kept.feed, kept.project, "")
+    for one in (target.make_trial(name_trial(kept.project, kept.feed)), target):
+        with closing(one.open_store(means.epoch)) as feed_store:
+            try:
+                feed_store.drop()
+            except NotOurs as error:
+                log.warning('the store of feed "%s" is not dropped: %s', kept.feed, error)
+
+
+def stores_of_feeds(plan: Plan) -> tuple[KeptFeedStore, ...]:
+    """The stores of all feeds that are declared. One that is refused keeps its store: whom people mute is theirs."""
+    catalogue = plan.catalogue
+    feeds = (feed for feed in catalogue.feeds.values() if feed.site)
+    return tuple(KeptFeedStore(catalogue.project, feed.name, feed.store, feed.address) for feed in feeds)
 
 
 def captures_of(running: Running, folder: Folder) -> Iterator[CaptureSlot]:

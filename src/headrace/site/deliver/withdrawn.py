@@ -7,7 +7,7 @@ is deleted after the removal: neither a database that is down nor a crash leaves
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.log import Commit, Lease
@@ -45,6 +45,8 @@ class Withdrawals:
     folder: Folder
     ledger: Ledger
     lease: Lease
+    own_dsn: Callable[[], str]
+    """Starts the PostgreSQL of the project's own."""
     troubles: Troubles = field(default_factory=Troubles)
     _running: dict[str, _GivingBack] = field(default_factory=dict)
     _writing: tuple[threading.Thread, ...] = ()
@@ -108,7 +110,8 @@ class Withdrawals:
         for thread in giving_back.after:
             thread.join()
         thing, failures = giving_back.thing, 0
-        means = Means(self.folder, giving_back.environment, self.ledger, self.lease.epoch, giving_back.stop.is_set)
+        called_off, environment = giving_back.stop.is_set, giving_back.environment
+        means = Means(self.folder, environment, self.ledger, self.lease.epoch, called_off, self.own_dsn)
         while not giving_back.stop.is_set():
             try:
                 give_thing_back(thing, means)

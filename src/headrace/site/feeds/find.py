@@ -16,19 +16,23 @@ from headrace.model.plan import ContractPlan, Plan
 from headrace.model.types import INTEGERS
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.feeds.logs import FeedLog, FeedLogs
+from headrace.run.feeds.older import OlderEvents, find_older
 from headrace.run.feeds.page import PageRules
 from headrace.run.feeds.rank import rank_by
 from headrace.run.ports import FeedTarget
 from headrace.run.program import Program
 
+STORE_LAYOUT = 2
+"""Changes when stores hold what they did not hold before: those of an earlier version are filled anew."""
 API_BODY = "body"
 """The column that holds what people post, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFeed:
-    """`target` is None for the PostgreSQL that Headrace brings, which may not run yet; `meaning` changes when what the
-    store holds does.
+    """`address` is None for the PostgreSQL that Headrace brings; `meaning` changes when what the store holds does.
+
+    `older` reads events that the store does not keep, None if nothing keeps them.
     """
 
     feed: Feed
@@ -36,6 +40,7 @@ class KeptFeed:
     reading: FeedLogs
     meaning: str
     address: str | None
+    older: OlderEvents | None = None
 
     def find_target(self, own_dsn: Callable[[], str]) -> FeedTarget:
         address = own_dsn() if self.address is None else self.address
@@ -74,7 +79,8 @@ def find_feeds(plan: Plan, program: Program, project: Path, environment: Mapping
             reading = FeedLogs(newest, pairs, stored, events.producer, events.time, events.id, body, program.functions)
             given = project_environment(environment, project)
             address = None if feed.address is None else fill(feed.address, given, feed.declared_at)
-            yield KeptFeed(feed, plan.catalogue.project, reading, _fingerprint(plan, feed, names), address)
+            meaning, older = _fingerprint(plan, feed, names), find_older(program, reading)
+            yield KeptFeed(feed, plan.catalogue.project, reading, meaning, address, older)
 
 
 def _find_log(plan: Plan, program: Program, entry: ContractPlan) -> FeedLog:
@@ -86,4 +92,4 @@ def _fingerprint(plan: Plan, feed: Feed, names: tuple[str, ...]) -> str:
     views = {plan.catalogue.contracts[name].view for name in names}
     meanings = sorted(one.block.fingerprint for one in plan.blocks if one.block.id in views)
     events = (feed.events.producer, feed.events.time, feed.events.id, feed.events.is_api)
-    return hashlib.sha256(json.dumps([meanings, events]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([STORE_LAYOUT, meanings, events]).encode()).hexdigest()[:16]

@@ -120,7 +120,7 @@ class FeedKeepers:
         failures = 0
         while not running.stop.is_set():
             try:
-                target = running.kept.find_target(self._own_dsn)
+                target = running.kept.find_target(self.find_own_dsn)
                 with closing(target.open_store(self.lease.epoch)) as feed_store:
                     advance = FeedAdvance(
                         self._item(running.kept, target),
@@ -179,7 +179,8 @@ class FeedKeepers:
             name = running.kept.feed.name
             self.troubles.report(FEED + name, f'feed "{name}" is behind: {line}', hint or MEND)
 
-    def _own_dsn(self) -> str:
+    def find_own_dsn(self) -> str:
+        """The address of the PostgreSQL of the project's own, which runs from then on."""
         with self._starting:
             if self._own is None:
                 self._own = open_own_store(self.own_folder)

@@ -18,8 +18,9 @@ from headrace.run.feeds.changes import FeedChanges, StreamPlace
 from headrace.run.feeds.cursor import read_cursor, read_place, write_cursor, write_place
 from headrace.run.feeds.logs import read_id, write_id
 from headrace.run.feeds.page import SECOND, FeedPage, PageEntry, PageRules, make_page
-from headrace.run.ports import FeedReader, FeedTarget
+from headrace.run.ports import FeedReader, FeedTarget, Ledger, Store
 from headrace.site.feeds.find import KeptFeed
+from headrace.site.feeds.older_pages import PageAsked, read_with_older
 from headrace.site.feeds.posting import read_time
 from headrace.site.feeds.reads import FeedReads, PagesTimed
 from headrace.site.feeds.signing import find_key
@@ -56,7 +57,13 @@ class FeedTold:
 
 
 class FeedFinder(Protocol):
-    """Knows the feeds that are kept."""
+    """Knows the feeds that are kept, and the relations behind them."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    @property
+    def store(self) -> Store: ...
 
     def find(self, feed: str) -> tuple[KeptFeed, FeedTarget | None] | None:
         """A feed that is kept, and where; nowhere yet while its store is brought level for the first time."""
@@ -87,10 +94,14 @@ class FeedPages:
             raise UsageError(f'a page of feed "{feed}" has 1 to {rules.limit} entries, not {limit}')
         rules = rules if limit is None else replace(rules, limit=limit)
         cursor = None if before is None else read_cursor(before, feed, consumer, self.key)
-        read = reader.read_page(consumer, rules, cursor)
+        read, cut_short = read_with_older(
+            PageAsked(kept, consumer, rules, cursor), reader, self.keepers.ledger, self.keepers.store
+        )
         if read is None:
             raise _say_filled(feed)
         told = self._tell(kept, consumer, make_page(rules, read, cursor))
+        if cut_short is not None:
+            told["cut_short"] = cut_short
         took_s = time.perf_counter() - began
         self.reads.note(feed, consumer, took_s)
         return told

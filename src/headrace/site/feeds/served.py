@@ -16,7 +16,7 @@ from headrace.model.catalogue import Catalogue
 from headrace.model.errors import ConnectError, HeadraceError
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.feeds.batch import FeedSizes
-from headrace.run.ports import FeedTarget
+from headrace.run.ports import FeedTarget, Ledger, Store
 from headrace.site.feeds.find import KeptFeed, find_feeds
 from headrace.site.folder import Folder
 
@@ -45,9 +45,12 @@ class ServedFeeds:
     environment: Mapping[str, str]
     trouble: str | None = None
     _seen: _Seen = field(default_factory=_Seen)
+    ledger: Ledger = field(init=False)
+    store: Store = field(init=False)
     _find_own: Callable[[], str | None] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.ledger, self.store = self.folder.ledger(), self.folder.store()
         self._find_own = watch_own_store(self.folder.root / OWN_STORE)
 
     def find(self, feed: str) -> tuple[KeptFeed, FeedTarget | None] | None:

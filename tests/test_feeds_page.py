@@ -1,0 +1,123 @@
+"""Runs the commands of docs/feeds.md that take somebody from nothing to a feed that is served, in one shell.
+
+What they print must be what the page shows, up to times, ports and the like. `UPDATE_GOLDEN=1` rewrites the page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "feeds.md"
+CONSOLE = re.compile(r"```console\n(\$ .*?)```", re.DOTALL)
+PROJECT = re.compile(r"```yaml\n# social/headrace.yml\n(.*?)```", re.DOTALL)
+PORT = "8080"
+DONE = "that was all"
+SHOWN_WITHIN_S = 60.0
+"""The feed promises two seconds; a machine that runs other tests may need more."""
+
+DIFFERS = (
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r"[\d.]+ (us|ms|s|min)\b"), "SECONDS"),
+    (re.compile(r"[\d.]+/(s|h)\b"), "RATE"),
+    (re.compile(r"process \d+"), "process PID"),
+    (re.compile(r'"lag_s": ?[\d.e-]+'), '"lag_s":SECONDS'),
+    (re.compile(r" +"), " "),
+)
+"""What is different each time."""
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(shutil.which("curl") is None, reason="the page shows how to ask with curl"),
+]
+
+
+class Shell:
+    """One shell for all commands, since they set variables."""
+
+    def __init__(self, folder: Path) -> None:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        self._bash = subprocess.Popen(
+            ["bash"],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "COLUMNS": "80"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, command: str) -> str:
+        assert self._bash.stdin is not None and self._bash.stdout is not None
+        self._bash.stdin.write(f"{command}\necho; echo {DONE}\n")
+        self._bash.stdin.flush()
+        lines = iter(self._bash.stdout.readline, f"{DONE}\n")
+        said = "".join(lines)
+        return said.removesuffix("\n") if said.endswith("\n\n") or said == "\n" else said
+
+    def end(self) -> None:
+        self._bash.communicate("headrace down social\n", timeout=60)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    opened = Shell(tmp_path)
+    yield opened
+    opened.end()
+
+
+def test_the_page_leads_from_nothing_to_a_feed_that_is_served(shell: Shell, tmp_path: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    declared = PROJECT.search(text)
+    assert declared is not None
+    (tmp_path / "social").mkdir()
+    (tmp_path / "social" / "headrace.yml").write_text(declared[1])
+    port = _find_free_port()
+    shown = CONSOLE.sub(lambda block: f"```console\n{_replay(block[1], shell, port)}```", text)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        PAGE.write_text(shown, encoding="utf-8")
+    elif _settle(shown) != _settle(text):
+        pytest.fail(f"the page shows something else; UPDATE_GOLDEN=1 rewrites it\n{shown}", pytrace=False)
+
+
+def _replay(block: str, shell: Shell, port: str) -> str:
+    """The commands of a block, each followed by what it prints."""
+    return "".join(f"{command}\n{_run(command, shown, shell, port)}" for command, shown in _split_commands(block))
+
+
+def _split_commands(block: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def _run(command: str, shown: str, shell: Shell, port: str) -> str:
+    """A page is asked for again until it has what was posted, as long as that may take."""
+    until = time.monotonic() + (SHOWN_WITHIN_S if shown else 5.0)
+    while True:
+        said = shell.run(command.removeprefix("$ ").replace(PORT, port)).replace(port, PORT)
+        is_page = "feeds show" in command or "curl" in command or "status" in command
+        if not is_page or _settle(said) == _settle(shown) or time.monotonic() > until:
+            return said
+        time.sleep(0.2)
+
+
+def _settle(text: str) -> str:
+    for what, name in DIFFERS:
+        text = what.sub(name, text)
+    return text
+
+
+def _find_free_port() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
