@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.amounts import format_seconds
+from headrace.model.feed_names import is_of_feed
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.words import name_id
@@ -28,4 +29,5 @@ def say_terms(before: ContractPlan, after: ContractPlan) -> str:
     told = [f"{first} -> {second}" for first, second in pairs if first != second]
     if before.vertex != after.vertex and not told:
         told.append("another query")
-    return ", ".join(told) or "other columns, owner or delivery"
+    same = "other terms of its feed" if is_of_feed(after.contract) else "other columns, owner or delivery"
+    return ", ".join(told) or same

@@ -48,7 +48,12 @@ def name_trial(project: str, feed: str) -> str:
     return f"trial~{hashlib.sha256(f'{project} {feed}'.encode()).hexdigest()[:12]}"
 
 
+def is_of_feed(name: str) -> bool:
+    """Whether a promise belongs to some feed."""
+    return "/" in name
+
+
 def feed_of(name: str, feeds: Collection[str]) -> str | None:
     """The feed that a relation or a promise belongs to; None if people declared it."""
     feed = name.partition("/")[0]
-    return feed if "/" in name and feed in feeds else None
+    return feed if is_of_feed(name) and feed in feeds else None

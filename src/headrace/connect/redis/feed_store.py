@@ -161,14 +161,15 @@ class RedisFeedStore(RedisFeed):
     def drop(self) -> None:
         with self._errors():
             client = self._connect()
-            owner: Any = client.get(f"{self._prefix}:owner")
+            key_of_owner = f"{self._prefix}:{{events}}:owner"
+            owner: Any = client.get(key_of_owner)
             if owner is not None and owner != self._project:
                 raise NotOurs(f'feed "{self._feed}" in this store belongs to project "{owner}"')
             # The owner goes last: whoever is interrupted is still known to be the one who may go on.
             for key in client.scan_iter(match=f"{self._prefix}:*", count=1000) if owner is not None else ():
-                if key != f"{self._prefix}:owner":
+                if key != key_of_owner:
                     client.unlink(key)
-            client.unlink(f"{self._prefix}:owner")
+            client.unlink(key_of_owner)
 
     def _check(self, answer: Sequence[Any], after: int | None) -> None:
         match answer[0]:

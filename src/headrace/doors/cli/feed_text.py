@@ -124,7 +124,7 @@ def _say_prices(prices: PlannedPrices) -> str:
 
 def why_pair_text(answer: WhyPair) -> Iterator[str]:
     way = "stored ahead" if answer.stored_ahead else "on read"
-    yield from wrap(way, f'pair "{answer.consumer}" of feed "{answer.feed}" follows "{answer.producer}": ', "  ")
+    yield from wrap(f'feed "{answer.feed}": what "{answer.producer}" posts for "{answer.consumer}" is {way}', "", "  ")
     yield from wrap(answer.because, "  because ", "    ")
     rates, known = answer.rates, "measured" if answer.rates.measured else "the mean of all"
     reads = "not known" if rates.reads_s is None else f"{_round(rates.reads_s * HOUR_S)}/h, {known}"
