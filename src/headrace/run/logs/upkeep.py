@@ -300,8 +300,8 @@ class BaseGrowth:
 
     @property
     def is_much(self) -> bool:
-        """Whether all indexes of a key may be merged for a new base: they would be before long."""
-        return len(self.changes) > FEW_PIECES and MUCH * self.rows > self.base_rows
+        """Whether a merge of all indexes of a key, of which most is written anyway, is to make a new base."""
+        return 2 * len(self.changes) >= FEW_PIECES and MUCH * self.rows > self.base_rows
 
 
 def _merges_of_all(spec: LogSpec, log: Log, since: int, known: Collection[tuple[str, ...]]) -> list[Merge]:
