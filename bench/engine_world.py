@@ -114,11 +114,11 @@ class EngineWorld:
 
     def note_written(self) -> None:
         """Adds what was written since the last time, by kind of piece; a file that several logs name, or that has several
-        names, counts once.
+        names, counts once: as changes rather than as an index, and as an index rather than as a base.
         """
-        names = set(self.program.logs)
-        for log in self.ledger.logs(names).values():
-            for piece in log.pieces:
+        kinds = [PieceKind.CHANGE, PieceKind.INDEX, PieceKind.BASE]
+        for log in self.ledger.logs(set(self.program.logs)).values():
+            for piece in sorted(log.pieces, key=lambda piece: kinds.index(piece.kind)):
                 if (log.site, piece.file) not in self._known:
                     self._known.add((log.site, piece.file))
                     found = (self.store.root / log.site / piece.file).stat()
