@@ -113,8 +113,8 @@ class EngineWorld:
     # Bytes
 
     def note_written(self) -> None:
-        """Adds what was written since the last time, by kind of piece; a file that several logs name, or that has several
-        names, counts once: as changes rather than as an index, and as an index rather than as a base.
+        """Adds what was written since the last time, by kind of piece; a file that several logs name, or that has
+        several names, counts once: as changes rather than as an index, and as an index rather than as a base.
         """
         kinds = [PieceKind.CHANGE, PieceKind.INDEX, PieceKind.BASE]
         for log in self.ledger.logs(set(self.program.logs)).values():
