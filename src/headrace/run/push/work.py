@@ -16,7 +16,7 @@ from headrace.meaning.scalar import Surroundings
 from headrace.model.expr import Column
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
-from headrace.run.logs.key_index import KeyIndex
+from headrace.run.logs.key_index import HASH_BYTES, KeyIndex
 from headrace.run.logs.write import RowsToWrite, count_written, write_indexes, write_log_rows
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive, derive_top
@@ -144,8 +144,11 @@ def count_sent_bytes(item: WorkItem, produced: Produced) -> int:
     """Bytes that came from another site: the changes; indexes and states are made of them where they arrive."""
     if item.origin is None:
         return 0
-    pieces = (piece for log, piece in produced.pieces if log == item.log.name)
-    return sum(piece.bytes for piece in pieces if piece.kind is PieceKind.CHANGE)
+    pieces = [piece for log, piece in produced.pieces if log == item.log.name]
+    sorted_here = {piece.root for piece in pieces if piece.kind is PieceKind.INDEX}
+    changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE]
+    hashes = sum(piece.rows for piece in changes if piece.root in sorted_here) * HASH_BYTES
+    return sum(piece.bytes for piece in changes) - hashes
 
 
 def is_free(item: WorkItem) -> bool:
