@@ -6,8 +6,10 @@ from pathlib import Path
 
 from headrace.meaning.zset import ZSet
 from headrace.model.log import Log, Piece, PieceKind
+from headrace.model.types import Value
 from headrace.run.check.read_log import read_contents_at
 from headrace.run.logs.upkeep import Upkeep
+from headrace.run.logs.upkeep_work import UpkeepItem
 from headrace.testing.worlds import RunningWorld
 from tests.run.test_engine import check, world_of
 
@@ -71,12 +73,13 @@ def test_a_log_that_was_given_another_base_meanwhile_keeps_it(tmp_path: Path):
     for number in range(1, 12):
         change_rows(world, number)
         check(world.engine.push(list(world.program.tasks), world.now))
-    items = [item for item in upkeep._next(lambda _: True) if getattr(item, "makes_base", False)]
+    items = [item for item in upkeep._next(lambda _: True) if isinstance(item, UpkeepItem) and item.makes_base]
     assert items
     while upkeep.step():
         pass
     before = world.ledger.logs()
     for item, outcome in zip(items, world.engine.runner.run(items), strict=True):
+        assert outcome.value is not None, outcome.error
         upkeep._commit(item, outcome.value)
     assert world.ledger.logs() == before
 
@@ -89,7 +92,7 @@ def start(folder: Path) -> RunningWorld:
     return world
 
 
-def row(number: int, name: str) -> tuple[object, ...]:
+def row(number: int, name: str) -> tuple[Value, ...]:
     return (number, number % 3, 1, 1.0, None, name, None, None, True)
 
 

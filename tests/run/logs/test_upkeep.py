@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
@@ -83,9 +84,10 @@ def history_of(world: RunningWorld) -> dict[str, list[str]]:
     }
 
 
-def _rows_of(table: pa.Table) -> list[dict[str, object]]:
+def _rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """Without the hash that a file has which is an index, too."""
-    return table.select([name for name in table.column_names if name != HASH]).to_pylist()
+    found: list[dict[str, Any]] = table.select([name for name in table.column_names if name != HASH]).to_pylist()
+    return found
 
 
 def test_history_is_kept_in_few_files_that_logs_share(tmp_path):
