@@ -145,9 +145,9 @@ def count_sent_bytes(item: WorkItem, produced: Produced) -> int:
     if item.origin is None:
         return 0
     pieces = [piece for log, piece in produced.pieces if log == item.log.name]
-    sorted_here = {piece.root for piece in pieces if piece.kind is PieceKind.INDEX}
+    indexes = {(piece.root, piece.bytes) for piece in pieces if piece.kind is PieceKind.INDEX}
     changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE]
-    hashes = sum(piece.rows for piece in changes if piece.root in sorted_here) * HASH_BYTES
+    hashes = HASH_BYTES * sum(piece.rows for piece in changes if (piece.root, piece.bytes) in indexes)
     return sum(piece.bytes for piece in changes) - hashes
 
 
