@@ -16,10 +16,11 @@ full run; nothing else should run then.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bench.contracts_cpu import work_of
@@ -50,6 +51,8 @@ class Bench:
     live: Live
     """Its freshness is that of all contracts, where the experiment is not about it."""
     seconds: float
+    record: Path | None = None
+    """A file that gets a line of JSON for every push of a contract, to try other predictions with."""
     seen: dict[str, list[tuple[str, Seen]]] = field(default_factory=dict)
     peers: list[Peer] = field(default_factory=list)
     flink: Flink | None = None
@@ -61,6 +64,9 @@ class Bench:
         seen = observe(self.machine, run, lambda text: _say(f"{name}: {text}"))
         self.seen.setdefault(experiment, []).append((name, seen))
         print(row(name, seen), *details(seen), sep="\n", flush=True)
+        if self.record is not None:
+            with self.record.open("a") as file:
+                file.writelines(json.dumps({"run": name, **asdict(push)}) + "\n" for push in seen.pushes)
         return seen
 
 
@@ -74,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     with machine(live.cores) as here:
         here.fill(live)
-        bench = Bench(here, live, seconds)
+        bench = Bench(here, live, seconds, options.record)
         for name in options.only:
             EXPERIMENTS[name](bench, options)
             if options.plot is not None:
@@ -232,6 +238,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--freshness", type=_freshness, default=tuple(FRESHNESS), help=f"of {','.join(FRESHNESS)}")
     parser.add_argument("--counts", type=_counts, default=(10, 25, 50), help="numbers of contracts of `count`")
     parser.add_argument("--most", type=float, default=1000.0, help="tweets per second up to which `count` looks")
+    parser.add_argument("--record", type=Path, help="append each push of a contract to this file, as JSON")
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draws figures")
     parser.add_argument("--flink-python", metavar="FILE", help="a Python that has apache-flink")
     options = parser.parse_args(arguments)

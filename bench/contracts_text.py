@@ -12,6 +12,8 @@ from bench.contracts_run import Push, Seen
 from bench.workloads.table1 import SHARINGS
 
 SHARING_BAR = 0.65
+EQUAL = 0.1
+"""Share by which the changes of pushes may differ that count as equal."""
 HEAD = (
     f"{'':24} {'tweets/s':>8} {'contracts':>9} {'episodes':>8} {'broken s':>8} {'worst lag':>9} {'$/h each':>9}"
     f" {'rows/tweet':>10} {'cpu ms/tweet':>12}"
@@ -73,6 +75,25 @@ def _predictions(seen: Seen, pushes: Sequence[Push]) -> Iterable[str]:
         f" pushes), {_percent(single, 0.9)} (nine of ten);"
     )
     yield f"    all pushes of a contract together within {_percent(whole, 0.9)} (nine of ten contracts)"
+    if spread := _deviations_of_equal(pushes):
+        yield (
+            f"    pushes of a contract with as many changes took within {_percent(spread, 0.5)} (half),"
+            f" {_percent(spread, 0.9)} (nine of ten) of their median: what nobody foresees who knows only these"
+        )
+
+
+def _deviations_of_equal(pushes: Sequence[Push]) -> list[float]:
+    """By how much pushes deviate from the median of those that are equal, as far as anybody knows before they start:
+    of the same contract, with as many seconds of changes. Contracts with fewer than three such pushes say nothing.
+    """
+    found = list[float]()
+    for contract in sorted({push.contract for push in pushes}):
+        known = [push for push in pushes if push.contract == contract and push.took_s]
+        usual_s = statistics.median(push.batch_s for push in known) if known else 0.0
+        equal = [push.took_s for push in known if abs(push.batch_s - usual_s) <= EQUAL * usual_s if push.took_s]
+        if len(equal) >= 3:
+            found += [abs(statistics.median(equal) / took_s - 1) for took_s in equal]
+    return found
 
 
 def _percent(errors: Sequence[float], share: float) -> str:

@@ -46,6 +46,7 @@ class EngineWorld:
     now: int = START
     written: dict[str, int] = field(default_factory=dict)
     _known: set[tuple[str, str]] = field(default_factory=set)
+    _inodes: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.catalogue, self.options)
@@ -112,13 +113,18 @@ class EngineWorld:
     # Bytes
 
     def note_written(self) -> None:
-        """Adds what was written since the last time, by kind of piece; a file that several logs name counts once."""
-        names = set(self.program.logs)
-        for log in self.ledger.logs(names).values():
-            for piece in log.pieces:
+        """Adds what was written since the last time, by kind of piece; a file that several logs name, or that has
+        several names, counts once: as changes rather than as an index, and as an index rather than as a base.
+        """
+        kinds = [PieceKind.CHANGE, PieceKind.INDEX, PieceKind.BASE]
+        for log in self.ledger.logs(set(self.program.logs)).values():
+            for piece in sorted(log.pieces, key=lambda piece: kinds.index(piece.kind)):
                 if (log.site, piece.file) not in self._known:
                     self._known.add((log.site, piece.file))
-                    self.written[piece.kind] = self.written.get(piece.kind, 0) + piece.bytes
+                    found = (self.store.root / log.site / piece.file).stat()
+                    if found.st_nlink == 1 or found.st_ino not in self._inodes:
+                        self.written[piece.kind] = self.written.get(piece.kind, 0) + piece.bytes
+                    self._inodes.add(found.st_ino)
 
     def keep_up(self) -> int:
         """Does all upkeep that is due; how many pieces of work."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connect.checksums import forget_known
 from headrace.connect.files import FileStore
 from headrace.model.errors import ConnectError
 from headrace.model.log import StoredFile
@@ -96,3 +98,30 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path: Path):
 
 def test_a_store_that_is_not_there_yet_is_empty(tmp_path: Path):
     assert list(FileStore(tmp_path / "none").list()) == []
+
+
+LARGE = pa.table({"x.id": pa.array(range(1_000_000), pa.int64())})
+
+
+@pytest.mark.parametrize("rows", [TABLE, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("has_links", [True, False], ids=["links", "no links"])
+def test_a_file_with_two_names_is_there_until_both_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: pa.Table, has_links: bool
+):
+    store = FileStore(tmp_path)
+    file = store.write("us", rows, "index-v1")
+    if not has_links:
+        monkeypatch.setattr("os.link", refuse_link)
+    other = store.link("us", file, "v1")
+    forget_known()
+    assert (tmp_path / "us" / file.file).samefile(tmp_path / "us" / other.file) is has_links
+    assert {name for _, name, _ in store.list()} == {file.file, other.file}
+    store.delete("us", file.file)
+    assert store.read("us", other).equals(rows) and store.read("us", other, whole=False).equals(rows)
+    store.delete("us", other.file)
+    assert list((tmp_path / "us").iterdir()) == []
+
+
+def refuse_link(path: Path, name: Path) -> None:
+    """As a file system without hard links does."""
+    raise OSError(errno.EPERM, "Operation not permitted")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.coordinate.feeds.deciding import FeedDeciding
+from headrace.plan.feeds.load import assume_prices
 from headrace.run.feeds.page import SECOND
 from headrace.site.feeds.reads import FeedReads
 from headrace.site.service import clock_now
@@ -32,8 +33,11 @@ def test_somebody_who_returns_after_30_days_has_a_full_page_at_the_first_read(
             service.store,
             service.feeds,
             FeedReads(),
-            lambda: plan,
-            lambda: clock_now() + passed[0],
+            plan=lambda: plan,
+            prices=lambda catalogue, _: assume_prices(catalogue),
+            journal=service.journal,
+            troubles=service.troubles,
+            clock=lambda: clock_now() + passed[0],
         )
         for producer in ("bob", "carl", "dora"):
             social.follow("anna", producer)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -46,6 +47,8 @@ from headrace.model.errors import ConnectError
 from headrace.model.log import StoredFile
 
 _PLAIN = pa.ipc.IpcWriteOptions(compression=None)
+NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""What a file system says that has no hard links, or no more of a file."""
 LONGEST_HINT = 100
 """Characters; file systems allow names of 255 bytes."""
 
@@ -81,6 +84,23 @@ class FileStore:
         root = root_of(sums)
         remember_written(found, root)
         return StoredFile(name, found.st_size, root)
+
+    def link(self, site: str, file: StoredFile, hint: str, durable: bool = True) -> StoredFile:
+        """A hard link, or a copy where the file system has none. It is as durable as the file itself."""
+        folder = self._folder(site)
+        name = f"{_readable(hint)}-{uuid.uuid4().hex}.arrow"
+        try:
+            if file.bytes > BLOCK:
+                with suppress(FileNotFoundError):  # without the checksums the file is checked as a whole
+                    _link(sums_beside(folder / file.file), sums_beside(folder / name))
+            _link(folder / file.file, folder / name)
+            if durable:
+                _sync(folder)
+        except OSError as error:
+            raise ConnectError(
+                f'cannot name "{folder / file.file}" once more: {error}', hint="is there space on its disk?"
+            ) from error
+        return StoredFile(name, file.bytes, file.root)
 
     def read(self, site: str, file: StoredFile, columns: Sequence[str] | None = None, whole: bool = True) -> pa.Table:
         """The columns in the order asked for; all of the file's without."""
@@ -198,6 +218,24 @@ def _readable(hint: str) -> str:
 def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
     """A file to write to, which only its owner can read from the first moment on if it is new."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600), "wb")
+
+
+def _link(path: Path, name: Path) -> None:
+    try:
+        os.link(path, name)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        _copy(path, name)
+
+
+def _copy(path: Path, name: Path) -> None:
+    """Finished before it has its name, as all files are; with the time of the original, which its checksums have."""
+    unfinished = name.with_name(f".{name.name}.unfinished")
+    shutil.copy2(path, unfinished)
+    with unfinished.open("rb") as copied:
+        os.fsync(copied.fileno())
+    unfinished.rename(name)
 
 
 def _write(path: Path, table: pa.Table, durable: bool) -> tuple[bytes, os.stat_result]:

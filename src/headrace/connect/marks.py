@@ -57,6 +57,9 @@ class MarkingStore:
         self._move_on()
         return made
 
+    def link(self, site: str, file: StoredFile, hint: str, durable: bool = True) -> StoredFile:
+        return self.inner.link(site, file, hint, durable)
+
     def read(self, site: str, file: StoredFile, columns: Sequence[str] | None = None, whole: bool = True) -> pa.Table:
         found = self.inner.read(site, file, columns, whole)
         self._move_on()

@@ -79,6 +79,11 @@ class Store(Protocol):
         If `durable`, it outlives a loss of power once this returns; what can be made again need not.
         """
 
+    def link(self, site: str, file: StoredFile, hint: str, durable: bool = True) -> StoredFile:
+        """Gives a file that was just written one more name, for rows that stand for two things: nothing is copied, and
+        each name is deleted by itself. If `durable`, the name outlives a loss of power; the file has to be durable too.
+        """
+
     def read(self, site: str, file: StoredFile, columns: Sequence[str] | None = None, whole: bool = True) -> pa.Table:
         """The rows as they were written; raises `DamagedFile` else.
 

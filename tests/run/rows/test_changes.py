@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +13,7 @@ from headrace.model.types import BIGINT, STRING
 from headrace.run.logs.merge import compact
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, contents, interval
+from headrace.run.rows.hashes import find_repeated, sort_repeated
 from tests.run.stamped_rows import as_table, changes, column_types, in_chunks, meaning, weights_of
 
 
@@ -69,3 +73,19 @@ def test_a_compacted_base_has_each_row_that_changes_once_and_leaves_the_others_a
     assert weights_of(contents([compacted], 5)) == meaning(
         [*(((number, "old"), 5, 0, 1) for number in range(10, 1000)), *come], 5
     )
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", None]), st.sampled_from([-1, 1])), max_size=30))
+def test_rows_that_only_texts_tell_apart_are_added_up_by_their_texts(rows: list[tuple[int, str | None, int]]):
+    """Two such rows are compared, and more of them hashed."""
+    stamped = [((number, text, text), 1, 0, weight) for number, text, weight in rows]
+    found = consolidate(as_table([BIGINT, STRING, STRING], stamped))
+    assert weights_of(found) == ZSet(((*row, t, o), w) for row, t, o, w in stamped)
+
+
+@given(st.lists(st.integers(0, 6), max_size=40), st.sampled_from([0, 61]))
+def test_hashes_that_repeat_are_found_whether_or_not_first_bits_tell_them_apart(values: list[int], shift: int):
+    hashes = np.array(values, dtype=np.uint64) << np.uint64(shift)
+    assert find_repeated(hashes).tolist() == [values.count(value) > 1 for value in values]
+    together = [int(hashes[at]) for at in sort_repeated(hashes)]
+    assert [value for value, _ in groupby(together)] == sorted({one for one in together if together.count(one) > 1})

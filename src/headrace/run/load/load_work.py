@@ -11,12 +11,13 @@ from headrace.meaning.python_functions import surroundings_of
 from headrace.model.log import NEVER, Log, Piece, PieceKind
 from headrace.run.load.load import DatasetLoad, Sent
 from headrace.run.logs.merge import shards_wanted
+from headrace.run.logs.write import RowsToWrite, write_log_rows
 from headrace.run.operators.reading import schema_of
 from headrace.run.operators.recompute import difference
 from headrace.run.ports import Evaluate, Store
 from headrace.run.program import LogSpec, Program
 from headrace.run.push.evaluate_here import evaluate_here
-from headrace.run.push.work import Files, write_indexes
+from headrace.run.push.work import Files
 from headrace.run.rows.changes import consolidate, contents, stamp_rows
 
 
@@ -82,13 +83,9 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     if spec.name in item.before:
         yield from _write_change(item, spec, table, item.before[spec.name])
         return
-    stored = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
-    yield stored.as_piece(PieceKind.BASE, NEVER, item.t, table.num_rows)
-    if table.num_rows:
-        shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
-        yield from write_indexes(
-            item.store, spec, table, (NEVER, item.t), shards, around=surroundings_of(item.program.functions)
-        )
+    rows = RowsToWrite(PieceKind.BASE, f"base-{spec.name}-{item.t}", (NEVER, item.t), durable=False)
+    shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
+    yield from write_log_rows(item.store, spec, table, rows, shards, surroundings_of(item.program.functions))
 
 
 def _write_change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterator[Piece]:
@@ -98,8 +95,6 @@ def _write_change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> I
     before = contents([table.slice(0, 0), *tables], log.t)
     made = difference(consolidate(stamp_rows(table, item.t)).select(names).cast(table.schema), before, item.t)
     if made.num_rows:
-        span = log.t, item.t
-        stored = item.store.write(spec.site, made, f"{spec.name}-{item.t}", durable=False)
-        yield stored.as_piece(PieceKind.CHANGE, *span, made.num_rows)
+        rows = RowsToWrite(PieceKind.CHANGE, f"{spec.name}-{item.t}", (log.t, item.t), durable=False)
         shards = {(spec.name, key.columns): shards_wanted(log.pieces, key.columns, made.num_rows) for key in spec.keys}
-        yield from write_indexes(item.store, spec, made, span, shards, around=surroundings_of(item.program.functions))
+        yield from write_log_rows(item.store, spec, made, rows, shards, surroundings_of(item.program.functions))

@@ -19,6 +19,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from headrace.model.log import Log, Piece, PieceKind
+from headrace.run.logs.key_index import HASH
 from headrace.run.logs.upkeep_work import ReplacedPieces
 from headrace.run.ports import Store
 
@@ -95,12 +96,13 @@ def _group_small_pieces(pieces: list[Piece], below: int, span: int, files: int) 
 
 def _split_pieces(pieces: Iterable[Piece], span: int) -> Iterator[list[Piece]]:
     """Splits pieces into as much as one file may hold, and span."""
-    part: list[Piece] = []
+    part, size = list[Piece](), 0
     for piece in pieces:
-        if part and (piece.upto - part[0].after > span or sum(one.bytes for one in part) + piece.bytes > MOST):
+        if part and (piece.upto - part[0].after > span or size + piece.bytes > MOST):
             yield part
-            part = []
+            part, size = [], 0
         part.append(piece)
+        size += piece.bytes
     if part:
         yield part
 
@@ -127,7 +129,7 @@ class GatherItem:
 
 def perform_gather(item: GatherItem) -> ReplacedPieces:
     """One file, or one for each set of columns if these changed meanwhile."""
-    read = [(piece, item.store.read(item.site, piece.stored)) for piece in item.gather.pieces]
+    read = [(piece, _without_hash(item.store.read(item.site, piece.stored))) for piece in item.gather.pieces]
     made = []
     for _, group in groupby(read, key=lambda one: one[1].schema.names):
         pieces, tables = zip(*group, strict=True)
@@ -136,3 +138,8 @@ def perform_gather(item: GatherItem) -> ReplacedPieces:
         stored = item.store.write(item.site, table, f"{item.gather.logs[0]}-{span[1]}")
         made.append(stored.as_piece(PieceKind.CHANGE, *span, table.num_rows))
     return ReplacedPieces(tuple(made), tuple(piece.file for piece in item.gather.pieces))
+
+
+def _without_hash(table: pa.Table) -> pa.Table:
+    """Rows that were an index as well when they came."""
+    return table.drop_columns([HASH]) if HASH in table.column_names else table

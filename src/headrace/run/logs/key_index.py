@@ -20,7 +20,7 @@ from headrace.run.rows.changes import ORDER, TIME, Positions
 from headrace.run.rows.equal import Mask, same
 from headrace.run.rows.hashes import Hasher, Hashes, hash_of
 
-HASH = "__h"
+HASH, HASH_BYTES = "__h", 8
 
 
 def make_indexes(table: pa.Table, key: Sequence[str], shards: int, hasher: Hasher = hash_of) -> list[pa.Table]:

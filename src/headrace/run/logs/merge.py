@@ -73,6 +73,14 @@ def merges_due(pieces: Sequence[Piece]) -> tuple[Merge, ...]:
     return tuple(merge for _, merge in sorted(due, key=lambda pair: -pair[0]))
 
 
+def merge_all(pieces: Sequence[Piece], key: tuple[str, ...]) -> Merge | None:
+    """All indexes of a key as one; None if there are none, or several shards."""
+    indexes = tuple(p for p in pieces if p.kind is PieceKind.INDEX and p.key == key)
+    if not indexes or shards_wanted(indexes, key) > 1:
+        return None
+    return Merge(tuple(sorted(indexes, key=lambda piece: (piece.after, piece.upto))), 1)
+
+
 def _by_shard(indexes: list[Piece]) -> Iterator[tuple[Piece, ...]]:
     for _, group in itertools.groupby(indexes, key=lambda piece: (piece.shards, piece.shard)):
         yield tuple(sorted(group, key=lambda piece: (piece.after, piece.upto)))

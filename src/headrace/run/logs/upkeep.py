@@ -6,24 +6,27 @@ committed against the time that the log has reached by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from headrace.model.errors import Conflict
-from headrace.model.log import NEVER, Commit, Edit, Log, PieceKind
+from headrace.model.log import NEVER, Commit, Edit, Log, Piece, PieceKind
 from headrace.model.notes import LogKeys, SourceLoading, note_keys, read_notes
 from headrace.run.capture.spool import SPOOL, spool_log
 from headrace.run.logs.garbage import KEEP_MICROSECONDS, ChangeReader, retain, sweep
 from headrace.run.logs.history import FILES, GatherItem, gathers_due
-from headrace.run.logs.merge import merges_due, shards_wanted
+from headrace.run.logs.merge import Merge, merge_all, merges_due, shards_wanted
 from headrace.run.logs.upkeep_work import ReplacedPieces, UpkeepItem
 from headrace.run.program import LogSpec
 from headrace.run.push.engine import Engine
 
-COMPACT_PIECES = 64
-"""How many files of changes after the base make a new base worthwhile; so do changes as large as it."""
+COMPACT_PIECES, FEW_PIECES = 64, 8
+"""How many files of changes after the base make a new base worthwhile; and how few never do, whatever their size. If
+there are more than these, so do changes as large as the base."""
+MUCH = 4
+"""If changes are more than a part of the base, one in so many, all rows of an index may be written for a new base."""
 TOGETHER, SMALL_BYTES = 16, 2_000_000
 """How many pieces of work go in one job, and how many bytes they may read."""
 GATHERED_TOGETHER = 8
@@ -119,11 +122,29 @@ class Upkeep:
             yield from self._keys_missing(spec, log, noted.get(name))
         since = self._find_since(logs)
         for name, log in logs.items():
-            spec, at = self.engine.program.logs[name], since[name]
-            if spec.keys:
-                yield from (UpkeepItem(spec, self.engine.store, at, merge=due) for due in merges_due(log.pieces))
-            if spec.has_contents:
-                yield from self._compaction(spec, log, at)
+            known = noted[name].keys if name in noted else ()
+            yield from self._merges_and_base(self.engine.program.logs[name], log, since[name], known)
+
+    def _merges_and_base(
+        self, spec: LogSpec, log: Log, since: int, known: Collection[tuple[str, ...]]
+    ) -> Iterator[UpkeepItem]:
+        """Merges that are due, and a base. If much has changed since the last one, a merge of all indexes of a key
+        makes it on the way: one that is due, or one in place of a base that is.
+        """
+        merges = merges_due(log.pieces) if spec.keys else ()
+        growth = BaseGrowth.since_base(log, since) if spec.has_contents else BaseGrowth()
+        whole = _merges_of_all(spec, log, since, known) if growth.is_much else []
+        base = next((merge for merge in merges if merge in whole), whole[0] if whole and growth.is_due else None)
+        for merge in merges:
+            if base is None or merge.indexes[0].key != base.indexes[0].key:
+                yield UpkeepItem(spec, self.engine.store, since, merge)
+        if base is not None:
+            upto, bases = max(piece.upto for piece in base.indexes), log.of_kind(PieceKind.BASE)
+            yield UpkeepItem(spec, self.engine.store, upto, base, bases, makes_base=True)
+        elif growth.is_due:
+            upto = max(piece.upto for piece in growth.changes)
+            pieces = (*log.of_kind(PieceKind.BASE), *growth.changes)
+            yield UpkeepItem(spec, self.engine.store, upto, pieces=pieces)
 
     def _times(self, logs: Mapping[str, Log]) -> dict[str, int]:
         """The times of logs that go on from where they are: those that are halted are rebuilt, and look nothing up
@@ -157,16 +178,6 @@ class Upkeep:
                 functions=self.engine.program.functions,
             )
 
-    def _compaction(self, spec: LogSpec, log: Log, since: int) -> Iterator[UpkeepItem]:
-        pieces = log.contents
-        changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE and piece.upto <= since]
-        base_rows = sum(piece.rows for piece in pieces if piece.kind is PieceKind.BASE)
-        many = len(changes) > COMPACT_PIECES or (len(changes) > 8 and sum(p.rows for p in changes) > base_rows)
-        if changes and many:
-            upto = max(piece.upto for piece in changes)
-            chosen = tuple(piece for piece in pieces if piece.kind is PieceKind.BASE or piece.upto <= upto)
-            yield UpkeepItem(spec, self.engine.store, upto, pieces=chosen)
-
     def _commit(self, item: UpkeepItem, kept: ReplacedPieces) -> None:
         name = item.spec.name
         notes = (LogKeys(name, tuple(key.columns for key in item.spec.keys)),) if item.keys else ()
@@ -174,6 +185,8 @@ class Upkeep:
             log = self.engine.ledger.logs([name]).get(name)
             if log is None:
                 return
+            if item.makes_base and {piece.file for piece in log.of_kind(PieceKind.BASE)} != item.bases:
+                return  # it was loaded again, or has a newer base; with two of them all rows would be there twice
             stale = _find_stale_indexes(item, log)
             edit = Edit(name, log.t, log.t, kept.add, (*kept.drop, *stale))
             try:
@@ -261,6 +274,51 @@ class Upkeep:
         self.unnamed = decided.unnamed_since
         # However long whoever wrote them stood still: what is committed from now on has its files, or is refused.
         return self.engine.ledger.delete_unnamed(decided.delete, self.engine.store.delete)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseGrowth:
+    """The files of changes after a base, up to which nobody tells times apart, and the rows of the base."""
+
+    changes: tuple[Piece, ...] = ()
+    base_rows: int = 0
+
+    @staticmethod
+    def since_base(log: Log, since: int) -> BaseGrowth:
+        pieces = log.contents
+        changes = (piece for piece in pieces if piece.kind is PieceKind.CHANGE and piece.upto <= since)
+        return BaseGrowth(tuple(changes), sum(piece.rows for piece in pieces if piece.kind is PieceKind.BASE))
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.changes)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a new base is worthwhile by itself."""
+        return len(self.changes) > COMPACT_PIECES or (len(self.changes) > FEW_PIECES and self.rows > self.base_rows)
+
+    @property
+    def is_much(self) -> bool:
+        """Whether a merge of all indexes of a key, of which most is written anyway, is to make a new base."""
+        return 2 * len(self.changes) >= FEW_PIECES and MUCH * self.rows > self.base_rows
+
+
+def _merges_of_all(spec: LogSpec, log: Log, since: int, known: Collection[tuple[str, ...]]) -> list[Merge]:
+    """Merges that make an index of exactly what a log holds at the end of a push, up to which nobody tells times apart.
+
+    Indexes by a computed key lack the rows that have none, and those that are still to be built lack older rows.
+    """
+    keys = (key.columns for key in spec.keys if not key.computed and key.columns in known)
+    found = (merge for key in keys if (merge := merge_all(log.pieces, key)) is not None)
+    return [merge for merge in found if _ends_with_push(log, max(p.upto for p in merge.indexes), since)]
+
+
+def _ends_with_push(log: Log, t: int, since: int) -> bool:
+    """Whether the log can have a base as of a time: all its files of changes are before it, or after it."""
+    changes = log.of_kind(PieceKind.CHANGE)
+    is_newer = log.base_t is None or t > log.base_t
+    return t <= since and is_newer and all(piece.upto <= t or piece.after >= t for piece in changes)
 
 
 def _tell_done(item: UpkeepItem | GatherItem, seconds: float) -> UpkeepDone:

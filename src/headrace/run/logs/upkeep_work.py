@@ -13,15 +13,18 @@ from headrace.meaning.python_functions import Functions, surroundings_of
 from headrace.model.log import NEVER, Piece, PieceKind
 from headrace.run.logs.key_index import cut_index
 from headrace.run.logs.merge import Merge, compact, merge
+from headrace.run.logs.write import write_indexes
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Store
 from headrace.run.program import LogSpec, LookupKey
-from headrace.run.push.work import write_indexes
 
 
 @dataclass(frozen=True, slots=True)
 class UpkeepItem:
-    """One of: `merge` indexes, `base` from pieces up to `since`, or `keys` whose indexes are built from pieces."""
+    """One of: `merge` indexes, `base` from pieces up to `since`, or `keys` whose indexes are built from pieces.
+
+    A merge of all rows up to `since` is a base as well if it `makes_base`, in place of the bases among `pieces`.
+    """
 
     spec: LogSpec
     store: Store
@@ -32,6 +35,12 @@ class UpkeepItem:
     shards: int = 1
     functions: Functions = ()
     weight: float = 1.0
+    makes_base: bool = False
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """The files of bases that a new one replaces."""
+        return frozenset(piece.file for piece in self.pieces if piece.kind is PieceKind.BASE)
 
     @property
     def name(self) -> str:
@@ -53,9 +62,10 @@ class ReplacedPieces:
 
 def perform_upkeep(item: UpkeepItem) -> ReplacedPieces:
     if item.merge is not None:
-        return ReplacedPieces(
-            tuple(_merge_indexes(item, item.merge)), tuple(piece.file for piece in item.merge.indexes)
-        )
+        made = tuple(_merge_indexes(item, item.merge))
+        base = (_name_base(item, made),) if item.makes_base else ()
+        merged = tuple(piece.file for piece in item.merge.indexes)
+        return ReplacedPieces((*made, *base), (*merged, *sorted(item.bases)))
     if item.keys:
         return ReplacedPieces(tuple(_make_indexes(item)), ())
     return _base(item)
@@ -73,8 +83,19 @@ def _merge_indexes(item: UpkeepItem, wanted: Merge) -> Iterator[Piece]:
     span = indexes[0].after, max(piece.upto for piece in indexes)
     for shard, part in enumerate(cut_index(table, wanted.shards)):
         if part.num_rows:
-            stored = item.store.write(item.spec.site, part, f"index-{item.spec.name}-{span[1]}", durable=False)
+            stored = item.store.write(item.spec.site, part, f"index-{item.spec.name}-{span[1]}", item.makes_base)
             yield stored.as_piece(PieceKind.INDEX, *span, part.num_rows, indexes[0].key, shard, wanted.shards)
+
+
+def _name_base(item: UpkeepItem, merged: tuple[Piece, ...]) -> Piece:
+    """The merged index as a base: it holds all rows, once, as of `since`. There is none if nothing is left."""
+    hint, site = f"base-{item.spec.name}-{item.since}", item.spec.site
+    if not merged:
+        stored, rows = item.store.write(site, schema_of(item.spec.columns).empty_table(), hint), 0
+    else:
+        (index,) = merged
+        stored, rows = item.store.link(site, index.stored, hint), index.rows
+    return stored.as_piece(PieceKind.BASE, NEVER, item.since, rows)
 
 
 def _make_indexes(item: UpkeepItem) -> Iterator[Piece]:
@@ -94,4 +115,4 @@ def _base(item: UpkeepItem) -> ReplacedPieces:
     )
     stored = item.store.write(item.spec.site, table, f"base-{item.spec.name}-{item.since}")
     base = stored.as_piece(PieceKind.BASE, NEVER, item.since, table.num_rows)
-    return ReplacedPieces((base,), tuple(piece.file for piece in old))
+    return ReplacedPieces((base,), tuple(sorted(item.bases)))

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from headrace.meaning.python_functions import Functions, surroundings_of
-from headrace.meaning.scalar import NOTHING, Surroundings
+from headrace.meaning.scalar import Surroundings
 from headrace.model.expr import Column
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
-from headrace.run.logs.key_index import KeyIndex, make_indexes
+from headrace.run.logs.key_index import HASH_BYTES, KeyIndex
+from headrace.run.logs.write import RowsToWrite, count_written, write_indexes, write_log_rows
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive, derive_top
 from headrace.run.operators.ingest import Stored, ingest
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
-from headrace.run.operators.reading import Contents, read_rows, schema_of, with_key, with_key_if_any
+from headrace.run.operators.reading import Contents, read_rows, schema_of, with_key
 from headrace.run.operators.recompute import difference, each_as_often, evaluate_view
 from headrace.run.operators.timed import apply_timed_conditions
 from headrace.run.operators.top import Partitions
@@ -143,8 +144,11 @@ def count_sent_bytes(item: WorkItem, produced: Produced) -> int:
     """Bytes that came from another site: the changes; indexes and states are made of them where they arrive."""
     if item.origin is None:
         return 0
-    pieces = (piece for log, piece in produced.pieces if log == item.log.name)
-    return sum(piece.bytes for piece in pieces if piece.kind is PieceKind.CHANGE)
+    pieces = [piece for log, piece in produced.pieces if log == item.log.name]
+    indexes = {(piece.root, piece.bytes) for piece in pieces if piece.kind is PieceKind.INDEX}
+    changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE]
+    hashes = HASH_BYTES * sum(piece.rows for piece in changes if (piece.root, piece.bytes) in indexes)
+    return sum(piece.bytes for piece in changes) - hashes
 
 
 def is_free(item: WorkItem) -> bool:
@@ -198,7 +202,7 @@ class _Work:
             schema = schema_of(item.task.state.columns)
             table = state.select(schema.names).cast(schema)
             pieces += [(item.task.state.name, piece) for piece in self._write_pieces(item.task.state, table)]
-        size = sum(piece.bytes for _, piece in pieces)
+        size = count_written(piece for _, piece in pieces)
         return Produced(item.task.vertex, item.after, item.upto, tuple(pieces), self.rows_in, made.num_rows, size)
 
     def _make_rows(self) -> tuple[pa.Table, pa.Table | None]:
@@ -348,24 +352,5 @@ class _Work:
         if table.num_rows:
             item = self.item
             durable = isinstance(item.task.step, Ingest)  # all else is derived from sources
-            stored = item.store.write(spec.site, table, f"{spec.name}-{item.upto}", durable)
-            yield stored.as_piece(PieceKind.CHANGE, item.after, item.upto, table.num_rows)
-            yield from write_indexes(item.store, spec, table, (item.after, item.upto), item.shards, around=item.around)
-
-
-def write_indexes(
-    store: Store,
-    spec: LogSpec,
-    table: pa.Table,
-    span: tuple[int, int],
-    shards: Mapping[tuple[str, tuple[str, ...]], int],
-    keys: Sequence[LookupKey] | None = None,
-    around: Surroundings = NOTHING,
-) -> Iterator[Piece]:
-    """Rows of a log as indexes, for each of its keys."""
-    for key in spec.keys if keys is None else keys:
-        count = shards.get((spec.name, key.columns), 1)
-        for shard, index in enumerate(make_indexes(with_key_if_any(key, table, around), key.columns, count)):
-            if index.num_rows:
-                stored = store.write(spec.site, index, f"index-{spec.name}-{span[1]}", durable=False)
-                yield stored.as_piece(PieceKind.INDEX, *span, index.num_rows, key.columns, shard, count)
+            rows = RowsToWrite(PieceKind.CHANGE, f"{spec.name}-{item.upto}", (item.after, item.upto), durable)
+            yield from write_log_rows(item.store, spec, table, rows, item.shards, item.around)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from headrace.run.rows.equal import comparable
-from headrace.run.rows.hashes import find_repeated, hash_of
+from headrace.run.rows.equal import comparable, same
+from headrace.run.rows.hashes import find_repeated, hash_of, sort_repeated
 
 TIME, ORDER, WEIGHT = "__t", "__o", "__w"
 """int64 microseconds; int32 position of the alias that changed; int64 how often the row came, or left if negative."""
@@ -114,10 +114,31 @@ def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
 def _alike(table: pa.Table, by: Sequence[str]) -> Positions:
     """Positions of the rows that may equal another. Numbers and dates mostly tell rows apart, and cost the least."""
     short = _cheap(table, by)
-    alike = np.flatnonzero(find_repeated(hash_of(table, short)))
-    if len(short) == len(by) or not len(alike):
-        return alike
-    return alike[find_repeated(hash_of(table.take(pa.array(alike)), by))]
+    hashes = hash_of(table, short)
+    alike = sort_repeated(hashes)
+    if len(alike) and len(short) < len(by):
+        alike = _tell_apart(table, [name for name in by if name not in short], alike, hashes[alike])
+    return np.sort(alike)
+
+
+def _tell_apart(table: pa.Table, by: Sequence[str], alike: Positions, hashes: npt.NDArray[np.uint64]) -> Positions:
+    """Those of some rows, sorted by their `hashes`, that may equal another in more columns.
+
+    Two that share a hash are compared: mostly one goes and the other comes. Of more, these columns are hashed as well.
+    """
+    starts = np.flatnonzero(np.concatenate(([True], hashes[1:] != hashes[:-1])))
+    sizes = np.diff(starts, append=len(alike))
+    pairs = starts[sizes == 2]
+    first, second = alike[pairs], alike[pairs + 1]
+    for name in by:
+        column = table.column(name)
+        equal = same(column.take(pa.array(first)), column.take(pa.array(second)))
+        first, second = first[equal], second[equal]
+    is_of_more = np.repeat(sizes > 2, sizes)
+    more = alike[is_of_more]
+    if len(more):
+        more = more[find_repeated(hashes[is_of_more] + hash_of(table.select(list(by)).take(pa.array(more)), by))]
+    return np.concatenate([first, second, more])
 
 
 def find_alike(table: pa.Table, by: Sequence[str], among: Positions) -> npt.NDArray[np.bool_]:

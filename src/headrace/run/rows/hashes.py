@@ -38,10 +38,33 @@ def hash_of(table: pa.Table, key: Sequence[str]) -> Hashes:
 
 def find_repeated(hashes: Hashes) -> npt.NDArray[np.bool_]:
     """Which of hashes in any order occur more than once."""
-    order = np.argsort(hashes)
-    repeated = np.empty(len(hashes), dtype=np.bool_)
-    repeated[order] = find_shared(hashes[order])
+    repeated = np.zeros(len(hashes), dtype=np.bool_)
+    repeated[sort_repeated(hashes)] = True
     return repeated
+
+
+def sort_repeated(hashes: Hashes) -> npt.NDArray[np.int64]:
+    """Positions of the hashes that occur more than once, those of equal ones next to each other.
+
+    Only those that share their first bits with another are sorted: mostly few.
+    """
+    among = np.flatnonzero(_find_crowded(hashes))
+    order = among[np.argsort(hashes[among])]
+    return order[find_shared(hashes[order])]
+
+
+def _find_crowded(hashes: Hashes) -> npt.NDArray[np.bool_]:
+    """Which of hashes share their first bits with another; there are at least four places for each."""
+    bits = 2 + len(hashes).bit_length()
+    places = (hashes >> np.uint64(64 - bits)).astype(np.intp)
+    numbers = np.arange(len(hashes), dtype=np.int32)
+    # Of several with the same place one is remembered, whichever: all others see that they are not the one.
+    remembered = np.empty(1 << bits, dtype=numbers.dtype)
+    remembered[places] = numbers
+    crowded = np.zeros(1 << bits, dtype=np.bool_)
+    crowded[places[remembered[places] != numbers]] = True
+    found: npt.NDArray[np.bool_] = crowded[places]
+    return found
 
 
 def find_shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
