@@ -84,7 +84,7 @@ def test_the_page_leads_from_nothing_to_a_feed_that_is_served(shell: Shell, tmp_
     (tmp_path / "social").mkdir()
     (tmp_path / "social" / "headrace.yml").write_text(declared[1])
     port = _find_free_port()
-    shown = BLOCK.sub(lambda block: f"```{block[1]}\n{_replay(*block.groups(), shell, port)}```", section[0])
+    shown = BLOCK.sub(lambda block: f"```{block[1]}\n{_replay(block[1], block[2], shell, port)}```", section[0])
     if os.environ.get("UPDATE_GOLDEN") == "1":
         PAGE.write_text(text.replace(section[0], shown), encoding="utf-8")
     elif _settle(shown) != _settle(section[0]):
