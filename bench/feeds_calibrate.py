@@ -66,10 +66,10 @@ def _post_only(world: WaysWorld, events: np.ndarray[Any, Any]) -> tuple[FeedWork
 def read_prices(text: str) -> FeedPrices:
     """Prices as people give them, in microseconds: H=31,L=9,L0=0,read=840,event=120."""
     given = {name: 1e-6 * float(value) for name, value in (one.split("=") for one in text.split(","))}
-    named = [given.pop(name, 0.0) for name in ("H", "L", "L0", "read", "event")]
+    entry, pull, batch, read, event = (given.pop(name, 0.0) for name in ("H", "L", "L0", "read", "event"))
     if given:
         raise ValueError(f"prices are H, L, L0, read and event, not {', '.join(given)}")
-    return FeedPrices(*named, errors=(0.0,) * len(named))
+    return FeedPrices(entry, pull, batch, read, event, errors=(0.0,) * 5)
 
 
 def decide_by(feeds: Feeds, load: Load, prices: FeedPrices) -> BoolArray:

@@ -174,11 +174,10 @@ def read_burst(size: float, seconds: float, seed: int) -> tuple[Feeds, list[tupl
     place = np.full(int(max(who.max(), whom.max())) + 1, -1)
     place[chosen] = np.arange(len(chosen))
     followed = (place[whom] >= 0) & (who != whom)
-    readers, consumer = np.unique(who[followed], return_inverse=True)
-    if len(readers) > 3 * len(chosen):  # as many readers as Table 2 has for its producers
-        readers = np.sort(np.random.default_rng(seed).choice(readers, 3 * len(chosen), replace=False))
-        followed &= np.isin(who, readers)
-        consumer = np.searchsorted(readers, who[followed])
+    # As many readers for each producer as Table 2 has: those who follow most.
+    readers = np.sort(np.argsort(-np.bincount(who[followed]), kind="stable")[: 3 * len(chosen)])
+    followed &= np.isin(who, readers)
+    consumer = np.searchsorted(readers, who[followed])
     keys = np.unique(consumer.astype(np.int64) * len(chosen) + place[whom[followed]])
     feeds = _make_feeds(keys // len(chosen), keys % len(chosen), len(readers), len(chosen))
     return feeds, _choose_posts(place[who], at, seconds, seed)
