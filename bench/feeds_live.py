@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -177,6 +178,15 @@ class LiveWorld(FeedWorld):
         kind, address = ("postgres", self.servers[STORE].dsn()) if self.valkey is None else ("redis", self.valkey.url)
         with closing(find_target(kind, address, "home", "live", "").open_store(0)) as store:
             return store.sizes()
+
+    def count_ahead(self, producers: Sequence[str]) -> int:
+        """Pairs of some producers that are stored ahead; 0 where the store is not a PostgreSQL."""
+        if self.valkey is not None:
+            return 0
+        asked = "SELECT count(*) FROM headrace_feeds.home_pairs WHERE ahead AND producer = ANY (%s)"
+        with psycopg.connect(self.servers[STORE].dsn()) as session:
+            found = session.execute(asked, [list(producers)]).fetchone()
+        return 0 if found is None else int(found[0])
 
     def begin(self) -> float:
         """Starts the service; the seconds until it can be asked."""
