@@ -61,7 +61,7 @@ from headrace.declare.units import DURATION, read_amount
 from headrace.plan.feeds.instance import Feeds
 
 LIVE = {"table2": (1.0, 1.0), "capacity": (0.1, 1.0), "target": (0.01, 10.0), "flash": (0.02, 1.0), "burst": (0.1, 1.0)}
-WAYS = {"ratios": (0.004, 10.0), "skew": (0.004, 10.0), "thresholds": (0.004, 10.0), "peers": (0.004, 10.0)}
+WAYS = dict.fromkeys(("ratios", "skew", "thresholds", "peers"), (0.003, 10.0))
 """Size and density of each, if nobody says otherwise."""
 FOR_S = {"check": 300.0, "table2": 600.0, "capacity": 120.0, "target": 480.0, "flash": None, "burst": 300.0}
 BURST_SLICES = 20

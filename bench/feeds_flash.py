@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from bench.feeds_figures import Figure, Found
 from bench.feeds_live import COMPARED, LiveWorld, Rates, Segment, join_segments, start_loaded
 from bench.feeds_said import name_pairs
-from bench.feeds_table2 import check_at_end, tell_segment
+from bench.feeds_table2 import check_at_end, tell_segment, tell_store
 from bench.feeds_ways import Say
 from bench.workloads.follows import with_flash
 from headrace.plan.feeds.amounts import Amounts
@@ -65,6 +65,7 @@ def run_flash(world: LiveWorld, feeds: Feeds, reads_s: float, seconds: float | N
         *_tell_phases(before, during),
         f"pairs of these producers that are stored ahead: {ahead[0]} before, {ahead[1]} at the end"
         + ("" if ahead[0] else ": nothing could be shed, since nothing paid to be stored"),
+        tell_store(world),
         f"{COMPARED} pages were compared at the end, none of {world.said.kept:,} events may be missing",
     ]
     return Found(tuple(lines), tuple(_judge(before, during, wrong)), (_draw(before, during),), tuple(wrong))

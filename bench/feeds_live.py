@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import numpy as np
 import psycopg
@@ -52,6 +52,8 @@ MARK_EVERY_S, LOOK_EVERY_S, POST_EVERY_S = 1.0, 0.1, 0.1
 STARTED_WITHIN_S, LOADED_WITHIN_S, SETTLED_WITHIN_S = 120.0, 900.0, 300.0
 ASK_WITHIN_S = 30.0
 READERS = 12
+SESSIONS = "300"
+"""Of the store at most: how many are open is told, and a service that opens ever more is to be seen, not to end here."""
 COMPARED = 300
 FIRST_EVENTS = 3
 
@@ -181,11 +183,19 @@ class LiveWorld(FeedWorld):
 
     def count_ahead(self, producers: Sequence[str]) -> int:
         """Pairs of some producers that are stored ahead; 0 where the store is not a PostgreSQL."""
+        asked = "SELECT count(*) FROM headrace_feeds.home_pairs WHERE ahead AND producer = ANY (%s)"
+        return self._count(asked, [list(producers)])
+
+    def count_sessions(self) -> int:
+        """Sessions that the service has with its store; 0 where that is not a PostgreSQL."""
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = %s AND pid <> pg_backend_pid()"
+        return self._count(asked, ["client backend"])
+
+    def _count(self, asked: LiteralString, given: list[Any]) -> int:
         if self.valkey is not None:
             return 0
-        asked = "SELECT count(*) FROM headrace_feeds.home_pairs WHERE ahead AND producer = ANY (%s)"
         with psycopg.connect(self.servers[STORE].dsn()) as session:
-            found = session.execute(asked, [list(producers)]).fetchone()
+            found = session.execute(asked, given).fetchone()
         return 0 if found is None else int(found[0])
 
     def begin(self) -> float:
@@ -387,7 +397,7 @@ def live_world(engine: str, store: str, more: str = "") -> Iterator[LiveWorld]:
     """A project whose feed does not run yet; nothing of it is left afterwards. `more` are fields of the feed."""
     root = Path(tempfile.mkdtemp(prefix="live-"))
     port = free_port()
-    server = EmbeddedPostgres(root / STORE, find_port=lambda: port)
+    server = EmbeddedPostgres(root / STORE, {"max_connections": SESSIONS}, find_port=lambda: port)
     made = LiveWorld(root, {STORE: server} if store == "postgres" else {}, engine)
     made.valkey = start_store(root, store)
     try:

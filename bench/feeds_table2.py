@@ -156,7 +156,7 @@ def tell_store(world: LiveWorld) -> str:
     sizes = world.sizes()
     return (
         f"store: {sizes.pairs:,} pairs, {sizes.stored_ahead:,} of them ahead, {sizes.entries:,} entries,"
-        f" {sizes.events:,} events, {(sizes.bytes or 0) / 1e6:,.0f} MB"
+        f" {sizes.events:,} events, {(sizes.bytes or 0) / 1e6:,.0f} MB, {world.count_sessions()} sessions"
     )
 
 

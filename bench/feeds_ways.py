@@ -58,6 +58,8 @@ NOBODY = "nobody"
 SAID = '{"text": "a few words that somebody said"}'
 ARRIVED_WITHIN_S, LOOK_EVERY_S = 300.0, 0.1
 IDLE_S, BASE_RUNS = 3.0, 3
+QUIET_S, QUIET_WITHIN_S = 0.1, 20.0
+"""Processor seconds of a second in which nothing is left to be done, and how long that is waited for."""
 COMPARED = 20
 """Pages of a window that are compared."""
 FIRST_EVENTS = 3
@@ -151,13 +153,19 @@ class WaysWorld:
         self.tidy()
 
     def tidy(self) -> None:
-        """Has the store forget deleted rows and know its sizes, as it does by itself within minutes. A feed flips few
-        pairs at a time; here all flip at once, and what that leaves must not be paid for by the windows that follow.
+        """Has the store forget deleted rows and know its sizes, as it does by itself within minutes, and waits until
+        nothing works any more. A feed flips few pairs at a time; here all flip at once, and what that leaves to be done
+        must not be paid for by the windows that follow.
         """
         dsn = getattr(self._target(), "dsn", None)
         if dsn is not None:
             with psycopg.connect(dsn, autocommit=True) as session:
+                session.execute("ALTER SYSTEM SET autovacuum = off")
+                session.execute("SELECT pg_reload_conf()")
                 session.execute("VACUUM (ANALYZE)")
+        until = time.monotonic() + QUIET_WITHIN_S
+        while self.time(lambda: time.sleep(1.0)) > QUIET_S and time.monotonic() < until:
+            pass
 
     def sizes(self) -> FeedSizes:
         with closing(self._target().open_store(self.service.lease.epoch)) as store:
