@@ -60,8 +60,8 @@ def run_flash(world: LiveWorld, feeds: Feeds, reads_s: float, seconds: float | N
     ahead.append(world.count_ahead(louder))
     wrong = check_at_end(world, [*before, *during])
     lines = [
-        f"{len(louder)} of {len(feeds.event_rate):,} producers post {FASTER:g} times as often, {MORE_FOLLOWERS} followers"
-        f" more each; {calm.events_s:.1f} to {busy.events_s:.1f} events/s, {reads_s:g} reads/s",
+        f"{len(louder)} of {len(feeds.event_rate):,} producers post {FASTER:g} times as often, with {MORE_FOLLOWERS}"
+        f" followers more each; {calm.events_s:.1f} to {busy.events_s:.1f} events/s, {reads_s:g} reads/s",
         *_tell_phases(before, during),
         f"pairs of these producers that are stored ahead: {ahead[0]} before, {ahead[1]} at the end"
         + ("" if ahead[0] else ": nothing could be shed, since nothing paid to be stored"),

@@ -53,7 +53,7 @@ STARTED_WITHIN_S, LOADED_WITHIN_S, SETTLED_WITHIN_S = 120.0, 900.0, 300.0
 ASK_WITHIN_S = 30.0
 READERS = 12
 SESSIONS = "300"
-"""Of the store at most: how many are open is told, and a service that opens ever more is to be seen, not to end here."""
+"""Of the store at most. How many are open is told: a service that opens ever more is to be seen, not to end here."""
 COMPARED = 300
 FIRST_EVENTS = 3
 
