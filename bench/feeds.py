@@ -60,8 +60,8 @@ from bench.workloads.follows import make_follows
 from headrace.declare.units import DURATION, read_amount
 from headrace.plan.feeds.instance import Feeds
 
-LIVE = {"table2": (1.0, 1.0), "capacity": (0.1, 1.0), "target": (0.01, 10.0), "flash": (0.02, 1.0), "burst": (0.1, 1.0)}
-WAYS = dict.fromkeys(("ratios", "skew", "thresholds", "peers"), (0.003, 10.0))
+LIVE = {"table2": (1.0, 1.0), "target": (0.01, 10.0), "flash": (0.02, 1.0), "burst": (0.1, 1.0)}
+WAYS = {"capacity": (0.1, 1.0), **dict.fromkeys(("ratios", "skew", "thresholds", "peers"), (0.003, 10.0))}
 """Size and density of each, if nobody says otherwise."""
 FOR_S = {"check": 300.0, "table2": 600.0, "capacity": 120.0, "target": 480.0, "flash": None, "burst": 300.0}
 BURST_SLICES = 20
@@ -115,6 +115,8 @@ def _compare_ways(options: argparse.Namespace) -> list[Found]:
                 return [compare_skews(world, options.skew, runs, reads, seed, prices, _say)]
             case "thresholds":
                 return [sweep_thresholds(world, options.thresholds, runs, reads, prices, _say)]
+            case "capacity":
+                return [run_capacity(world, options.seconds, options.events, seed, _say)]
             case "peers":
                 return [compare_peers(world, runs, reads, seed, prices, _say)]
             case _:
@@ -136,8 +138,6 @@ def _run_live(options: argparse.Namespace) -> list[Found]:
         match options.what:
             case "table2":
                 return [run_table2(world, feeds, seconds, EVENTS_S * rps / READS_S, rps, _say)]
-            case "capacity":
-                return [run_capacity(world, feeds, seconds, options.events, _say)]
             case "flash":
                 return [run_flash(world, feeds, rps, seconds, options.seed, _say)]
             case "burst":

@@ -1,66 +1,54 @@
 """Prices of a feed's store for benchmarks that compare ways to store ahead, and what is decided by them.
 
-Windows that only read and windows that only post, with everything, nothing and half of the pairs stored ahead: so what
-a read costs and what an event costs are never mixed, and least squares (`observe/feed_prices.py`) tell apart the rest.
+An entry, a pull and what a read finds stored are priced as a running feed does it (`coordinate/feeds/calibrating.py`): by
+a trial on its own store, and what an entry takes in the engine. What a read and an event cost in any case is the base
+that the benchmark measures, because a page and a post pass more than the store.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
-import numpy as np
-
-from bench.feeds_ways import Base, Load, Say, WaysWorld, at_rates, extremes
-from bench.workloads.follows import draw
-from headrace.observe.feed_prices import FeedPrices, FeedWork, fit_prices
+from bench.feeds_ways import Base, Load, Say, WaysWorld, at_rates
+from headrace.coordinate.feeds.calibrating import measure_prices
+from headrace.model.feed_names import name_trial
+from headrace.observe.feed_prices import FeedPrices
 from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
+from headrace.plan.feeds.load import assume_prices, price_engine
 from headrace.plan.feeds.per_pair import decide_pairs
-
-ROUNDS = 2
-EVENTS_OF_READS = (1, 4, 16)
-"""For how many reads there is an event in the windows that post: few events cost more each than many."""
+from headrace.plan.feeds.prices import choose_prices
 
 
 def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | None, say: Say) -> FeedPrices:
     """Those that are given, or else measured, and the base in any case."""
     world.measure_base(reads)
-    prices = given or calibrate(world, load, reads)
-    say(f"{tell_base(world.base)}\n{'given' if given else 'calibrated'}: {tell_prices(prices)}")
-    return prices
+    say(tell_base(world.base))
+    if given is not None:
+        say(f"given: {tell_prices(given)}")
+        return given
+    measured, chosen = calibrate(world, load)
+    say(f"calibrated: {tell_prices(measured)}; a producer that is found stored {1e6 * measured.found:.1f} us")
+    say(f"decided by: {tell_prices(chosen)}")
+    return chosen
 
 
-def calibrate(world: WaysWorld, load: Load, reads: int) -> FeedPrices:
-    """Prices of this store, from windows of the size of those that are measured with them."""
-    rng = np.random.default_rng(7)
-    feeds = world.feeds
-    half: BoolArray = rng.random(len(feeds)) < 0.5
-    windows: list[tuple[FeedWork, float]] = []
-    for number in range(ROUNDS):
-        ways = [*extremes(feeds).values(), half]
-        for ahead in ways if number % 2 == 0 else ways[::-1]:
-            world.store_ahead(ahead)
-            windows.append(_read_only(world, draw(rng, load.query_rate, reads)))
-            counts = [max(1, round(reads / few)) for few in EVENTS_OF_READS]
-            windows += [_post_only(world, draw(rng, load.event_rate, count)) for count in counts]
-    prices = fit_prices(windows)
-    assert prices is not None, "there are too few windows"
-    return prices
-
-
-def _read_only(world: WaysWorld, readers: np.ndarray[Any, Any]) -> tuple[FeedWork, float]:
-    names = [f"c{one}" for one in readers.tolist()]
-    return world.count(np.zeros(0, np.int64), readers), world.time(lambda: world.read(names))
-
-
-def _post_only(world: WaysWorld, events: np.ndarray[Any, Any]) -> tuple[FeedWork, float]:
-    """Without what it takes to bring any events at all into the store, which does not depend on what is decided."""
-    names = [f"p{one}" for one in events.tolist()]
-    seconds = world.time(lambda: world.post(names)) - world.base.batch
-    return world.count(events, np.zeros(0, np.int64)), max(0.0, seconds)
+def calibrate(world: WaysWorld, load: Load) -> tuple[FeedPrices, FeedPrices]:
+    """What a trial measures, and the prices that follow from it as a running feed takes them."""
+    kept, target = world.find_kept()
+    sizes = world.sizes()
+    depth = max(1, min(kept.rules.shown, round(sizes.events / len(world.feeds.event_rate))))
+    follows = world.count_follows(load)
+    measured, _ = measure_prices(target.make_trial(name_trial(kept.project, "home")), kept.rules, depth, follows)
+    catalogue = world.catalogue
+    chosen = choose_prices(assume_prices(catalogue), measured, price_engine(catalogue.operator_times))
+    read_s = world.base.read + measured.found * follows
+    prices = FeedPrices(
+        chosen.store_s, chosen.fetch_s, chosen.batch_s, read_s, world.base.event, measured.errors, measured.found
+    )
+    return measured, prices
 
 
 def read_prices(text: str) -> FeedPrices:

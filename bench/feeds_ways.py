@@ -37,9 +37,11 @@ from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.instance import Feeds
 from headrace.run.feeds.batch import FeedSizes
+from headrace.run.feeds.page import SECOND
 from headrace.run.ports import FeedTarget
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
+from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.pages import FeedPages
 from headrace.site.folder import Folder
 from headrace.site.service import Service, clock_now
@@ -130,7 +132,8 @@ class WaysWorld:
     def __post_init__(self) -> None:
         running = self.service.running
         assert running is not None
-        self.sources = running.plan.catalogue.sources
+        self.catalogue = running.plan.catalogue
+        self.sources = self.catalogue.sources
         self.pages = FeedPages(self.service.feeds, self.folder.root, clock_now)
         self.pairs = name_pairs(self.feeds)
 
@@ -157,7 +160,7 @@ class WaysWorld:
         nothing works any more. A feed flips few pairs at a time; here all flip at once, and what that leaves to be done
         must not be paid for by the windows that follow.
         """
-        dsn = getattr(self._target(), "dsn", None)
+        dsn = getattr(self.find_kept()[1], "dsn", None)
         if dsn is not None:
             with psycopg.connect(dsn, autocommit=True) as session:
                 session.execute("ALTER SYSTEM SET autovacuum = off")
@@ -168,22 +171,37 @@ class WaysWorld:
             pass
 
     def sizes(self) -> FeedSizes:
-        with closing(self._target().open_store(self.service.lease.epoch)) as store:
+        with closing(self.find_kept()[1].open_store(self.service.lease.epoch)) as store:
             return store.sizes()
 
-    def _target(self) -> FeedTarget:
+    def find_kept(self) -> tuple[KeptFeed, FeedTarget]:
         found = self.service.feeds.find("home")
         assert found is not None and found[1] is not None
-        return found[1]
+        return found[0], found[1]
+
+    def count_follows(self, load: Load) -> float:
+        """Producers that a reader follows, on average over reads."""
+        follows = np.bincount(self.feeds.consumer, minlength=len(load.query_rate))
+        return float(follows @ load.query_rate / load.query_rate.sum())
 
     def post(self, producers: Sequence[str]) -> None:
         """Returns when the events are in the store, for everybody."""
+        last = self.write_events([*producers, MARKER])
+        self._await(lambda: self._has_arrived(last), "events")
+
+    def write_events(self, producers: Sequence[str]) -> str:
+        """Returns at once; the last event's id."""
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-        said = [(producer, self._next_id()) for producer in (*producers, MARKER)]
-        rows = [(producer, now, f"{id_:012d}", SAID) for producer, id_ in said]
+        rows = [(producer, now, f"{self._next_id():012d}", SAID) for producer in producers]
         self.said.post(rows)
         write_rows(self.folder, self.sources["home/events"], rows)
-        self._await(lambda: self._has_arrived(rows[-1][2]), "events")
+        return rows[-1][2]
+
+    @property
+    def lag_s(self) -> float:
+        """How far the store is behind now."""
+        reached, _ = self.service.feeds.progress()["home"]
+        return float("inf") if reached is None else (clock_now() - reached) / SECOND
 
     def read(self, consumers: Sequence[str]) -> list[float]:
         """The seconds that each page took."""
