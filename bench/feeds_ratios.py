@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bench.feeds_calibrate import decide_by, find_prices
+from bench.feeds_calibrate import decide_by, find_prices, tell_prices
 from bench.feeds_figures import Figure, Found
 from bench.feeds_ways import Base, Load, Measured, Say, Turn, WaysWorld, extremes, measure_turns
 from bench.workloads.follows import EVENTS_PER_HOUR, QUERIES_PER_HOUR, zipf
-from headrace.observe.feed_prices import FeedPrices
+from headrace.observe.feed_prices import FeedPrices, fit_prices
 
 WAYS = ("push-all", "pull-all", "hybrid")
 PAPER_RATIOS = {
@@ -88,6 +88,9 @@ def _compare(
     measured = measure_turns(world, turns, runs, reads, say)
     lines = [*_tell(measured, loads, prices, base, what, {at: float(one.mean()) for at, one in hybrids.items()})]
     lines += ["", *_tell_without_base(measured, loads, base, what)]
+    implied = fit_prices([(one.work, one.cpu_s) for one in measured.windows], world.count_follows(loads[0]))
+    if implied is not None:
+        lines.append(f"prices that explain these windows best: {tell_prices(implied)}")
     lines.append(measured.tell_compared())
     return measured, lines, [*_judge(measured, loads, prices, base)]
 

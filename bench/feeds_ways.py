@@ -242,9 +242,16 @@ class WaysWorld:
         """What there is to be done for events and reads, with what is stored ahead now."""
         stored = np.bincount(self.feeds.producer[self.ahead], minlength=len(self.feeds.event_rate))
         pulled = np.bincount(self.feeds.consumer[~self.ahead], minlength=len(self.feeds.query_rate))
+        follows = np.bincount(self.feeds.consumer, minlength=len(self.feeds.query_rate))
         pulls = pulled[readers]
         return FeedWork(
-            float(stored[events].sum()), float(pulls.sum()), float((pulls > 0).sum()), len(readers), len(events)
+            entries=float(stored[events].sum()),
+            pulls=float(pulls.sum()),
+            batches=float((pulls > 0).sum()),
+            reads=len(readers),
+            events=len(events),
+            found=float((follows[readers] - pulls).sum()),
+            steps=1.0,
         )
 
     def measure_base(self, count: int) -> None:
