@@ -92,8 +92,8 @@ def _check(options: argparse.Namespace) -> bool:
 
 def _measure(options: argparse.Namespace) -> bool:
     """Runs one of the others, and prints what was found."""
-    if options.what == "burst" and not HIGGS.exists():
-        print(f"the events of a real burst are not on this machine: {HIGGS} is missing; --flash makes one up")
+    if options.what == "burst" and not options.activity.exists():
+        print(f"there are no events of a real burst: {options.activity} is missing (--activity); --flash makes one up")
         return True
     found = (_compare_ways if options.what in WAYS else _run_live)(options)
     print("", *(line for one in found for line in one.tell()), sep="\n")
@@ -127,7 +127,7 @@ def _run_live(options: argparse.Namespace) -> list[Found]:
     size, rps, seconds = options.size, options.rps, options.seconds
     posts: list[tuple[float, str]] = []
     if options.what == "burst":
-        feeds, posts = read_burst(size, seconds, options.seed)
+        feeds, posts = read_burst(options.activity, size, seconds, options.seed)
     else:
         feeds = make_follows(np.random.default_rng(options.seed), size=size, dense=options.dense)
     more = ""
@@ -182,6 +182,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rps", type=float, help="reads per second of a load")
     parser.add_argument("--events", type=float, default=CAPACITY_EVENTS_S, help="per second, for --capacity")
     parser.add_argument("--prices", type=read_prices, help="in microseconds: H=31,L=9,L0=0,read=840,event=120")
+    parser.add_argument("--activity", type=Path, default=HIGGS, help="Parquet: src, dst, ts; for --burst")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="writes figures there")
     options = parser.parse_args(arguments)
     options.what = next(name for name in ("check", *LIVE, *WAYS) if getattr(options, name) not in (None, False))

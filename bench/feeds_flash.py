@@ -33,7 +33,8 @@ WARM_S, BEFORE_S, FLASH_S = 90.0, 60.0, 180.0
 ADAPTED_WITHIN_S = 120.0
 COST_AFTER, P95_MS = 1.1, 100.0
 
-HIGGS = Path("/work/shared/data/posts/higgs_twitter_activity.parquet")
+HIGGS = Path(__file__).resolve().parents[2] / "shared" / "data" / "posts" / "higgs_twitter_activity.parquet"
+"""Where activity (src, dst, ts) is looked for, beside the checkout, if nobody says where it is."""
 HOURS = 12
 """Around the hour with the most events."""
 PEAK_EVENTS_S = 60.0
@@ -166,14 +167,14 @@ def run_burst(
     return Found(tuple(lines), claims, (figure,), tuple(wrong))
 
 
-def read_burst(size: float, seconds: float, seed: int) -> tuple[Feeds, list[tuple[float, str]]]:
+def read_burst(activity: Path, size: float, seconds: float, seed: int) -> tuple[Feeds, list[tuple[float, str]]]:
     """Who follows whom and who posts when, from real activity around the announcement of the Higgs boson.
 
     Whoever retweets, mentions or answers somebody follows them; whatever anybody does is an event of theirs. The most
     followed accounts are taken, and the hours around the peak become so many `seconds`; of more events than
     `PEAK_EVENTS_S` in a second, a part is drawn.
     """
-    found = pq.read_table(HIGGS)
+    found = pq.read_table(activity)
     who, whom, at = (found.column(name).to_numpy() for name in ("src", "dst", "ts"))
     chosen = np.argsort(-np.bincount(whom), kind="stable")[: max(20, round(size * PEOPLE))]
     place = np.full(int(max(who.max(), whom.max())) + 1, -1)

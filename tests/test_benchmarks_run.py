@@ -129,18 +129,15 @@ def test_pages_are_expected_newest_first_and_of_followed_producers_only() -> Non
     assert not said.is_right("anna", {"entries": page["entries"][:2]})
 
 
-def test_a_burst_that_is_not_on_this_machine_is_said_to_be_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("bench.feeds.HIGGS", Path("/nowhere/higgs.parquet"))
+def test_a_burst_that_is_not_on_this_machine_is_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        run_feeds(["--burst"])
+        run_feeds(["--burst", "--activity", "/nowhere/higgs.parquet"])
     assert ended.value.code == 0 and "/nowhere/higgs.parquet is missing" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not HIGGS.exists(), reason="the events of a real burst are not on this machine")
 def test_a_real_burst_becomes_follows_and_posts_with_a_peak() -> None:
-    feeds, posts = read_burst(0.01, 100.0, 1)
+    feeds, posts = read_burst(HIGGS, 0.01, 100.0, 1)
     times = [at for at, _ in posts]
     assert len(feeds) > 1000 and times == sorted(times) and times[-1] < 100.0
     counts = [sum(1 for at in times if start <= at < start + 10) for start in range(0, 100, 10)]
