@@ -62,12 +62,12 @@ class Process:
     children: float
 
 
-def cpu_since(before: Mapping[int, Process]) -> float:
-    """Processor seconds of this process and everything below it, since `processes` said `before`.
+def cpu_since(before: Mapping[int, Process], *tops: int) -> float:
+    """Processor seconds of this process and everything below it, since `processes` said `before`; or of others.
 
     A process that ended meanwhile may have left its time with its parent or, as Spark's idle workers do, not.
     """
-    now = processes()
+    now = processes(*tops)
     kept = {number: one for number, one in before.items() if number in now and now[number].started == one.started}
     total = 0.0
     for number, one in now.items():
@@ -78,8 +78,8 @@ def cpu_since(before: Mapping[int, Process]) -> float:
     return total
 
 
-def processes() -> dict[int, Process]:
-    """This process and everything below it."""
+def processes(*tops: int) -> dict[int, Process]:
+    """This process and everything below it, or the processes that are named and everything below them."""
     found: dict[int, Process] = {}
     below: dict[int, list[int]] = {}
     ticks = os.sysconf("SC_CLK_TCK")
@@ -92,7 +92,7 @@ def processes() -> dict[int, Process]:
             own, children = sum(fields[10:12]) / ticks, sum(fields[12:14]) / ticks
             found[int(folder.name)] = Process(fields[0], fields[18], own, children)
             below.setdefault(fields[0], []).append(int(folder.name))
-    waiting, ours = [os.getpid()], dict[int, Process]()
+    waiting, ours = list(tops or (os.getpid(),)), dict[int, Process]()
     while waiting:
         number = waiting.pop()
         if number in found:

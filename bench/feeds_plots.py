@@ -6,6 +6,7 @@ The paper's figures are pictures; what stands here of them are the numbers that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,25 +16,32 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot(results: Results, folder: Path) -> Iterator[Path]:
+@contextmanager
+def figure_beside_paper(file: Path, title: str) -> Iterator[tuple[Axes, Axes]]:
+    """Two axes to draw on, the paper's and ours; the file is written afterwards."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    folder.mkdir(parents=True, exist_ok=True)
+    figure, (paper, ours) = pyplot.subplots(1, 2, figsize=(11, 4))
+    yield paper, ours
+    paper.set_title("paper (numbers of its text)")
+    ours.set_title(title)
+    figure.tight_layout()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=110)
+    pyplot.close(figure)
+
+
+def plot(results: Results, folder: Path) -> Iterator[Path]:
     drawings: dict[str, Callable[[Axes, Axes, Results], None]] = {
         "ratio": _ratio, "skew": _skew, "threshold": _threshold, "latency": _latency, "flash": _flash,
     }  # fmt: skip
     for name, draw in drawings.items():
-        figure, (paper, ours) = pyplot.subplots(1, 2, figsize=(11, 4))
-        draw(paper, ours, results)
-        paper.set_title("paper (numbers of its text)")
-        ours.set_title("model, Table 2 rebuilt")
-        figure.tight_layout()
         file = folder / f"feeds_{name}.png"
-        figure.savefig(file, dpi=110)
-        pyplot.close(figure)
+        with figure_beside_paper(file, "model, Table 2 rebuilt") as (paper, ours):
+            draw(paper, ours, results)
         yield file
 
 

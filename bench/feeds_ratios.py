@@ -1,275 +1,144 @@
-"""What storing everything ahead, nothing, or what is cheaper for each pair costs, as queries per event change.
+"""What storing everything ahead, nothing, or what is cheaper for each pair costs, as queries per event or skew change.
 
-Feeding Frenzy, section 5.2, figure 4, on a service and its store: the follows of the paper's Table 2 at a small size,
-processor seconds of all processes. Each window posts events and reads pages, both drawn by the rates of their people;
-all three ways get the same. Ways take turns, so that whatever else the machine does meets all of them. Readers call the
-service in its own process, without HTTP, which would cost all ways the same.
+Feeding Frenzy, section 5.2, figures 4 and 5, on a service and its store (`bench/feeds_ways.py`): the follows of the
+paper's Table 2 at a small size, with more producers for each consumer, because a page has a base that costs the same
+however its entries are found. The base is measured apart, and costs are shown with it and without.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import shutil
 import statistics
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bench.cpu import cpu_since, processes
-from bench.workloads.follows import draw, make_follows, with_ratio
-from headrace.app.preparing import prepare
-from headrace.coordinate.perform import apply_plan
-from headrace.model.errors import ConnectError
-from headrace.model.options import ApplyWishes
-from headrace.observe.feed_prices import FeedPrices, FeedWork, fit_prices
-from headrace.plan.exact_numbers import BoolArray
-from headrace.plan.feeds.amounts import Amounts
-from headrace.plan.feeds.instance import Feeds, Model, Pricing
-from headrace.plan.feeds.per_pair import decide_pairs
-from headrace.run.push.items import HereRunner
-from headrace.run.push.perform import perform
-from headrace.site.feeds.pages import FeedPages
-from headrace.site.folder import Folder
-from headrace.site.service import Service, clock_now
-from headrace.site.sources.written import write_rows
+from bench.feeds_calibrate import decide_by, find_prices, tell_prices
+from bench.feeds_figures import Figure, Found
+from bench.feeds_ways import Base, Load, Measured, Say, Turn, WaysWorld, extremes, measure_turns
+from bench.workloads.follows import EVENTS_PER_HOUR, QUERIES_PER_HOUR, zipf
+from headrace.observe.feed_prices import FeedPrices, fit_prices
 
-PROJECT = """\
-project: ratios
-sites: {us: {}}
-feeds:
-  home: {events: api, follows: api, limit: 10, freshness: 2 s}
-"""
-MARKER = "marker"
-"""Follows itself: what it posts tells when a batch has arrived."""
-ARRIVED_WITHIN_S, LOOK_EVERY_S = 120.0, 0.1
 WAYS = ("push-all", "pull-all", "hybrid")
+PAPER_RATIOS = {
+    "push-all / pull-all": [("high event rate", 1.47), ("high query rate", 1 / 1.23)],
+    "hybrid / better": [("median, 16:1", 0.86)],
+}
+PAPER_SKEW = {"hybrid saves, %": [("moderate", 14.0), ("higher", 30.0)]}
+MEDIAN_RATIO = 16.0
+AT_MOST, NEVER_ABOVE, PREDICTED_WITHIN, SAVES = 1.03, 1.08, 0.15, 0.10
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    ratio: float
-    way: str
-    work: FeedWork
-    cpu_s: float
+def compare_ratios(
+    world: WaysWorld, ratios: Sequence[float], runs: int, reads: int, given: FeedPrices | None, say: Say
+) -> Found:
+    """Figure 4."""
+    feeds = world.feeds
+    loads = [Load(f"{ratio:g}", feeds.event_rate.near, feeds.query_rate.near, ratio) for ratio in ratios]
+    measured, lines, claims = _compare(world, loads, runs, reads, given, say, "queries/event")
+    over = [(load.ratio, measured.median(load.at, "push-all") / measured.median(load.at, "pull-all")) for load in loads]
+    low, high = over[0][1], over[-1][1]
+    claims += [
+        (f"push-all costs more than pull-all at {ratios[0]:g}:1 ({low:.2f} times, paper 1.47)", low > 1),
+        (f"pull-all costs more than push-all at {ratios[-1]:g}:1 ({1 / high:.2f} times, paper 1.23)", high < 1),
+    ]
+    lines.append(f"{'paper':>13} hybrid is cheapest everywhere, by 14 % at 16:1; push-all +47 %, pull-all +23 %")
+    shares = [(load.ratio, _share(measured, load.at)) for load in loads]
+    figure = Figure(
+        "ratio", "queries per event", "ratio of processor seconds", {"push-all / pull-all": over,
+        "hybrid / better": shares}, PAPER_RATIOS, is_log=True,
+    )  # fmt: skip
+    return Found(tuple(lines), tuple(claims), (figure,), measured.wrong)
 
 
-@dataclass
-class RatioWorld:
-    """A service that keeps one feed, and which pairs are stored ahead now."""
-
-    service: Service
-    folder: Folder
-    feeds: Feeds
-    ahead: BoolArray
-    posted: int = 0
-
-    def __post_init__(self) -> None:
-        running = self.service.running
-        assert running is not None
-        self.sources = running.plan.catalogue.sources
-        self.pages = FeedPages(self.service.feeds, self.folder.root, clock_now)
-        self.pairs = [
-            (f"c{consumer}", f"p{producer}")
-            for consumer, producer in zip(self.feeds.consumer.tolist(), self.feeds.producer.tolist(), strict=True)
-        ]
-
-    def begin(self) -> None:
-        """Everybody follows, and everybody has posted."""
-        write_rows(self.folder, self.sources["home/follows"], [*self.pairs, (MARKER, MARKER)])
-        self.post([f"p{number}" for number in range(len(self.feeds.event_rate)) for _ in range(3)])
-
-    def store_ahead(self, wanted: BoolArray) -> None:
-        """Changes what is stored ahead, and returns when it is so."""
-        start, stop = np.flatnonzero(wanted & ~self.ahead), np.flatnonzero(self.ahead & ~wanted)
-        if len(start) or len(stop):
-            chosen = [self.pairs[at] for at in start], [self.pairs[at] for at in stop]
-            write_rows(self.folder, self.sources["home/decisions"], *chosen)
-            self.ahead = wanted
-            self._await_sizes(int(wanted.sum()))
-        self.post([])
-
-    def post(self, producers: Sequence[str]) -> None:
-        """Returns when the events are in the store, for everybody."""
-        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-        said = [(producer, self._next_id()) for producer in (*producers, MARKER)]
-        rows = [(producer, now, f"{id_:012d}", '{"text": "a few words that somebody said"}') for producer, id_ in said]
-        write_rows(self.folder, self.sources["home/events"], rows)
-        self._await(lambda: self._has_arrived(rows[-1][2]), "events")
-
-    def read(self, consumers: Sequence[int]) -> None:
-        for consumer in consumers:
-            self.pages.read("home", f"c{consumer}")
-
-    def run_window(self, ratio: float, way: str, reads: int, seed: int) -> Window:
-        """Posts and reads; the same for one ratio and seed."""
-        rng = np.random.default_rng((seed, round(1000 * ratio)))
-        events = draw(rng, self.feeds.event_rate.near, max(1, round(reads / ratio)))
-        readers = draw(rng, self.feeds.query_rate.near, reads)
-        before = processes()
-        self.post([f"p{producer}" for producer in events.tolist()])
-        self.read(readers.tolist())
-        return Window(ratio, way, self._count(events, readers), cpu_since(before))
-
-    def _count(self, events: np.ndarray[Any, Any], readers: np.ndarray[Any, Any]) -> FeedWork:
-        stored = np.bincount(self.feeds.producer[self.ahead], minlength=len(self.feeds.event_rate))
-        pulled = np.bincount(self.feeds.consumer[~self.ahead], minlength=len(self.feeds.query_rate))
-        pulls = pulled[readers]
-        return FeedWork(
-            float(stored[events].sum()), float(pulls.sum()), float((pulls > 0).sum()), len(readers), len(events)
+def compare_skews(
+    world: WaysWorld, skews: Sequence[float], runs: int, reads: int, seed: int, given: FeedPrices | None, say: Say
+) -> Found:
+    """Figure 5: the same follows, with rates of more or less skew, at 16 queries per event."""
+    rng = np.random.default_rng((seed, 5))
+    counts = len(world.feeds.event_rate), len(world.feeds.query_rate)
+    loads = [
+        Load(
+            f"{skew:g}",
+            zipf(rng, counts[0], skew) * EVENTS_PER_HOUR,
+            zipf(rng, counts[1], skew) * QUERIES_PER_HOUR,
+            MEDIAN_RATIO,
         )
-
-    def _next_id(self) -> int:
-        self.posted += 1
-        return self.posted
-
-    def _has_arrived(self, id_: str) -> bool:
-        try:
-            page = self.pages.read("home", MARKER, limit=1)
-        except ConnectError:  # while it is filled for the first time
-            return False
-        reached, _ = self.service.feeds.progress()["home"]
-        as_of = dt.datetime.fromisoformat(page["as_of"].removesuffix("Z")) - dt.datetime(1970, 1, 1)
-        is_there = any(entry["id"] == id_ for entry in page["entries"])
-        return is_there and reached is not None and reached >= as_of // dt.timedelta(microseconds=1)
-
-    def _await_sizes(self, wanted: int) -> None:
-        found = self.service.feeds.find("home")
-        assert found is not None and found[1] is not None
-        store = found[1].open_store(self.service.lease.epoch)
-        try:
-            self._await(lambda: store.sizes().stored_ahead == wanted, "decisions")
-        finally:
-            store.close()
-
-    @staticmethod
-    def _await(is_done: Callable[[], bool], what: str) -> None:
-        until = time.monotonic() + ARRIVED_WITHIN_S
-        while not is_done():
-            if time.monotonic() > until:
-                raise TimeoutError(f"{what} did not arrive within {ARRIVED_WITHIN_S:g} s")
-            time.sleep(LOOK_EVERY_S)
+        for skew in skews
+    ]
+    measured, lines, claims = _compare(world, loads, runs, reads, given, say, "Zipf exponent")
+    saves = [(float(load.at), 100 * (1 - _share(measured, load.at))) for load in loads]
+    first, last = saves[0][1], saves[-1][1]
+    claims.append((f"hybrid saves more with more skew: {first:.1f} % to {last:.1f} % (paper 14 to 30 %)", last > first))
+    figure = Figure("skew", "Zipf exponent of rates", "hybrid saves, %", {"of the better": saves}, PAPER_SKEW)
+    return Found(tuple(lines), tuple(claims), (figure,), measured.wrong)
 
 
-@contextmanager
-def ratio_world(size: float, seed: int) -> Iterator[RatioWorld]:
-    """A feed that runs, with everybody following; nothing is stored ahead. Without a host, nobody but us decides."""
-    root = Path(tempfile.mkdtemp(prefix="ratios-"))
-    (root / "headrace.yml").write_text(PROJECT)
-    folder = Folder(root)
-    service = Service(folder, {}, HereRunner(perform), in_processes=False)
-    service.open()
-    try:
-        loading = apply_plan(service, prepare(folder.project, {}, ApplyWishes()).plan)
-        loading.done.wait()
-        if loading.error is not None:
-            raise RuntimeError(f"the feed could not be loaded: {loading.error}")
-        RatioWorld._await(lambda: service.feeds.find("home") is not None, "the feed")
-        feeds = make_follows(np.random.default_rng(seed), size=size)
-        world = RatioWorld(service, folder, feeds, np.zeros(len(feeds), np.bool_))
-        try:
-            world.begin()
-            yield world
-        finally:
-            world.pages.close()
-    finally:
-        service.close()
-        shutil.rmtree(root, ignore_errors=True)
+def _compare(
+    world: WaysWorld, loads: Sequence[Load], runs: int, reads: int, given: FeedPrices | None, say: Say, what: str
+) -> tuple[Measured, list[str], list[tuple[str, bool]]]:
+    prices = find_prices(world, loads[len(loads) // 2], reads, given, say)
+    base = world.base
+    hybrids = {load.at: decide_by(world.feeds, load, prices) for load in loads}
+    both = extremes(world.feeds)
+    turns = [
+        Turn("push-all", both["push-all"], tuple(loads)),
+        *(Turn("hybrid", hybrids[load.at], (load,)) for load in loads),
+        Turn("pull-all", both["pull-all"], tuple(loads)),
+    ]
+    measured = measure_turns(world, turns, runs, reads, say)
+    lines = [*_tell(measured, loads, prices, base, what, {at: float(one.mean()) for at, one in hybrids.items()})]
+    lines += ["", *_tell_without_base(measured, loads, base, what)]
+    implied = fit_prices([(one.work, one.cpu_s) for one in measured.windows], world.count_follows(loads[0]))
+    if implied is not None:
+        lines.append(f"prices that explain these windows best: {tell_prices(implied)}")
+    lines.append(measured.tell_compared())
+    return measured, lines, [*_judge(measured, loads, prices, base)]
 
 
-@dataclass
-class Measured:
-    """Windows of all ways; the first round calibrates, and is not judged."""
-
-    prices: FeedPrices
-    ahead: Mapping[float, float]
-    """The share of pairs that hybrid stores ahead, by ratio."""
-    windows: list[Window] = field(default_factory=list)
-
-    def seconds(self, ratio: float, way: str) -> list[float]:
-        return [one.cpu_s for one in self.windows if (one.ratio, one.way) == (ratio, way)]
-
-    def predict(self, ratio: float, way: str) -> float:
-        """Seconds that a window takes by the prices, on average."""
-        works = [one.work for one in self.windows if (one.ratio, one.way) == (ratio, way)]
-        prices = self.prices
-        return statistics.fmean(
-            prices.entry * work.entries
-            + prices.pull * work.pulls
-            + prices.batch * work.batches
-            + prices.read * work.reads
-            + prices.event * work.events
-            for work in works
-        )
-
-    def shares(self, ratio: float) -> list[float]:
-        """Hybrid against the better extreme, run by run: what the machine did meanwhile met both."""
-        runs = zip(*(self.seconds(ratio, way) for way in WAYS), strict=True)
-        better = min(WAYS[:2], key=lambda way: statistics.median(self.seconds(ratio, way)))
-        at = WAYS.index(better)
-        return [run[2] / run[at] for run in runs]
+def _share(measured: Measured, at: str) -> float:
+    return statistics.median(measured.compare(at, "hybrid", WAYS[:2])[1])
 
 
-def measure_ratios(
-    world: RatioWorld, ratios: Sequence[float], runs: int, reads: int, say: Callable[[str], None]
-) -> Measured:
-    everything, nothing = np.ones(len(world.feeds), np.bool_), np.zeros(len(world.feeds), np.bool_)
-    first: list[Window] = []
-    for seed, (way, ahead) in enumerate((("pull-all", nothing), ("push-all", everything)) * 2):
-        world.store_ahead(ahead)
-        first += [world.run_window(ratio, way, reads, seed) for ratio in ratios]
-    prices = fit_prices([(one.work, one.cpu_s) for one in first[len(ratios) :]])  # the first ones warm up
-    assert prices is not None, "there are too few windows"
-    hybrid = {ratio: decide_by(world.feeds, ratio, prices) for ratio in ratios}
-    measured = Measured(prices, {ratio: float(ahead.mean()) for ratio, ahead in hybrid.items()})
-    say(f"calibrated: {tell_prices(prices)}")
-    for run in range(runs):
-        turns: list[tuple[str, BoolArray, Sequence[float]]] = [
-            ("push-all", everything, ratios),
-            *(("hybrid", ahead, (ratio,)) for ratio, ahead in hybrid.items()),
-            ("pull-all", nothing, ratios),
-        ]
-        for way, ahead, which in turns if run % 2 == 0 else turns[::-1]:
-            world.store_ahead(ahead)
-            measured.windows += [world.run_window(ratio, way, reads, 100 + run) for ratio in which]
-        say(f"run {run + 1} of {runs} is done")
-    return measured
-
-
-def decide_by(feeds: Feeds, ratio: float, prices: FeedPrices) -> BoolArray:
-    """Which pairs are stored ahead at a ratio, by prices that were measured."""
-    at_ratio = with_ratio(feeds, ratio)
-    producers = len(feeds.event_rate)
-    priced = replace(
-        at_ratio,
-        store_price=Amounts.constant(Fraction(prices.entry), producers),
-        fetch_price=Amounts.constant(Fraction(prices.pull), producers),
-        pricing=Pricing(Model.BATCH, Fraction(prices.batch)),
-    )
-    return decide_pairs(priced)
-
-
-def tell_prices(prices: FeedPrices) -> str:
-    return ", ".join(
-        f"{name} {1e6 * price:.1f} ± {1e6 * error:.1f} us" for name, (price, error) in prices.named.items()
-    )
-
-
-def tell_ratios(measured: Measured, ratios: Sequence[float]) -> Iterator[str]:
+def _tell(
+    measured: Measured, loads: Sequence[Load], prices: FeedPrices, base: Base, what: str, ahead: dict[str, float]
+) -> Iterator[str]:
     ways = "".join(f" {way:>9}" for way in WAYS)
-    yield f"{'queries/event':>13}{ways} {'of the better':>14} {'spread':>13} {'ahead':>7} {'predicted':>10}"
-    for ratio in ratios:
-        medians = {way: statistics.median(measured.seconds(ratio, way)) for way in WAYS}
-        shares = measured.shares(ratio)
+    yield f"{what:>13}{ways} {'of better':>9} {'spread':>12} {'ahead':>6} {'predicted':>9}"
+    for load in loads:
+        _, shares = measured.compare(load.at, "hybrid", WAYS[:2])
         yield (
-            f"{ratio:13g}"
-            + "".join(f" {medians[way]:7.2f} s" for way in WAYS)
-            + f" {statistics.median(shares):14.3f} {min(shares):6.3f}..{max(shares):.3f}"
-            + f" {100 * measured.ahead[ratio]:5.0f} % {measured.predict(ratio, 'hybrid') / medians['hybrid']:10.2f}"
+            f"{load.at:>13}"
+            + "".join(f" {measured.median(load.at, way):7.2f} s" for way in WAYS)
+            + f" {statistics.median(shares):9.3f} {min(shares):5.2f}..{max(shares):.2f}"
+            + f" {100 * ahead[load.at]:4.0f} % {_predicted(measured, load.at, prices, base):9.2f}"
         )
+
+
+def _predicted(measured: Measured, at: str, prices: FeedPrices, base: Base) -> float:
+    return measured.predict(at, "hybrid", prices, base) / measured.median(at, "hybrid")
+
+
+def _tell_without_base(measured: Measured, loads: Sequence[Load], base: Base, what: str) -> Iterator[str]:
+    yield f"{what:>13}" + "".join(f" {way:>9}" for way in WAYS) + "   without the base"
+    for load in loads:
+        yield f"{load.at:>13}" + "".join(f" {measured.without_base(load.at, way, base):7.2f} s" for way in WAYS)
+
+
+def _judge(measured: Measured, loads: Sequence[Load], prices: FeedPrices, base: Base) -> Iterator[tuple[str, bool]]:
+    shares = {load.at: measured.compare(load.at, "hybrid", WAYS[:2])[1] for load in loads}
+    medians = {at: statistics.median(ones) for at, ones in shares.items()}
+    spread = max((max(ones) - min(ones)) / 2 for ones in shares.values())
+    limit = min(NEVER_ABOVE, AT_MOST + spread)
+    worst = max(medians.values())
+    yield f"hybrid costs at most {limit:.2f} times the better extreme everywhere: {worst:.3f}", worst <= limit
+    least = min(medians.values())
+    said = f"hybrid saves 10 % somewhere: {100 * (1 - least):.1f} %"
+    if least > 1 - SAVES:
+        work = measured.find(loads[len(loads) // 2].at, "pull-all")[0].work
+        said += (
+            f". A page costs {1e6 * base.read:.0f} us of base and pulls {work.pulls / work.reads:.0f} producers at"
+            f" {1e6 * prices.pull:.1f} us; an entry costs {1e6 * prices.entry:.1f} us"
+        )
+    yield said, least <= 1 - SAVES
+    off = {load.at: abs(1 - _predicted(measured, load.at, prices, base)) for load in loads}
+    yield f"cost is predicted within 15 %: {100 * max(off.values()):.0f} % off", max(off.values()) <= PREDICTED_WITHIN

@@ -85,6 +85,20 @@ class Valkey:
             self.process.wait()
 
 
+def start_store(root: Path, store: str) -> Valkey | None:
+    """A Valkey that runs, if the store is to be one; else Headrace brings a PostgreSQL."""
+    if store != "redis":
+        return None
+    made = Valkey(root / "valkey", free_port())
+    made.start()
+    return made
+
+
+def declare_store(valkey: Valkey | None) -> str:
+    """As the `store` of a feed in a project file."""
+    return "postgres" if valkey is None else f'{{redis: {{url: "{valkey.url}"}}}}'
+
+
 @dataclass
 class FeedWorld(World):
     """`valkey` is None if the store is the PostgreSQL that Headrace brings."""
@@ -140,15 +154,12 @@ def feed_world(engine: str, store: str) -> Iterator[FeedWorld]:
     root = Path(tempfile.mkdtemp(prefix="feeds-"))
     port = free_port()
     made = FeedWorld(root, {DATABASE: EmbeddedPostgres(root / DATABASE, find_port=lambda: port)}, engine)
-    if store == "redis":
-        made.valkey = Valkey(root / "valkey", free_port())
     own = EmbeddedPostgres(made.folder.root / "feeds").folder
     try:
         made.servers[DATABASE].start()
         with psycopg.connect(made.source_dsn, autocommit=True) as connection:
             connection.execute(TABLES)
-        if made.valkey is not None:
-            made.valkey.start()
+        made.valkey = start_store(root, store)
         made.project.mkdir()
         (made.project / "headrace.yml").write_text(_write_project(made.valkey))
         yield made
@@ -164,7 +175,11 @@ def feed_world(engine: str, store: str) -> Iterator[FeedWorld]:
 
 
 def _write_project(valkey: Valkey | None) -> str:
-    store = "postgres" if valkey is None else f'{{redis: {{url: "{valkey.url}"}}}}'
     return PROJECT.format(
-        limit=LIMIT, per_producer=PER_PRODUCER, keep=KEEP, more_than=MORE_THAN, within_s=WITHIN_S, store=store
+        limit=LIMIT,
+        per_producer=PER_PRODUCER,
+        keep=KEEP,
+        more_than=MORE_THAN,
+        within_s=WITHIN_S,
+        store=declare_store(valkey),
     )

@@ -12,6 +12,10 @@ from bench.engine_peers import DuckAnew, DuckByHand, open_duck
 from bench.feed_pages import main as run_feed_pages
 from bench.feed_streams import main as run_feed_streams
 from bench.feeds import main as run_feeds
+from bench.feeds_calibrate import read_prices
+from bench.feeds_flash import HIGGS, read_burst
+from bench.feeds_said import Said
+from bench.feeds_target import read_target
 from bench.flink import FlinkFailed, make_flink
 from bench.nexmark import QUERIES
 from bench.nexmark import main as run_nexmark
@@ -85,13 +89,70 @@ def test_pages_of_running_feeds_equal_sql_while_processes_are_killed(capsys: pyt
     assert re.search(r"^home +[1-9]", said, re.MULTILINE) and re.search(r"^wall +[1-9]", said, re.MULTILINE)
 
 
+TINY_WAYS = ["--runs", "1", "--size", "0.0005", "--dense", "1", "--reads", "40"]
+PRICED = [*TINY_WAYS, "--prices", "H=30,L=10,read=400,event=100"]
+TINY_LOAD = ["--size", "0.0005", "--rps", "20", "--for", "4s"]
+TINY = {
+    "ratios": (["--ratios", "1,8,64", *TINY_WAYS], r"^ +64( +[0-9.]+ s){3}"),
+    "skew": (["--skew", "0.3,1", *PRICED], r"^ +0\.3( +[0-9.]+ s){3}"),
+    "thresholds": (["--thresholds", "0,10", *PRICED], r"^ +10 +[0-9.]+ s"),
+    "peers": (["--peers", *PRICED], r"^7 idle days +[0-9]+ %"),
+    "table2": (["--table2", *TINY_LOAD], r"p50 at most 15 ms: [0-9.]+ ms"),
+    "capacity": (["--capacity", *TINY_LOAD, "--events", "20"], r"entries/s on [0-9.]+ cores"),
+    "target": (["--target", "p95=500ms", *PRICED, *TINY_LOAD], r"^per consumer +[0-9]+ %"),
+    "flash": (["--flash", *TINY_LOAD], r"^decided again +[0-9.]+"),
+    "redis": (["--ratios", "8", *PRICED, "--store", "redis"], r"^ +8( +[0-9.]+ s){3}"),
+}
+
+
 @pytest.mark.long
-def test_costs_of_storing_ahead_and_reading_are_compared_at_a_tiny_size(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", TINY)
+def test_the_evaluation_of_the_paper_runs_on_a_live_feed_at_a_tiny_size(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, pattern = TINY[name]
     with pytest.raises(SystemExit) as ended:
-        run_feeds(["--ratios", "1,8,64", "--runs", "1", "--size", "0.0005", "--reads", "40"])
+        run_feeds([*words, "--plot", str(tmp_path)])
     said = capsys.readouterr().out
-    assert ended.value.code == 0 and "calibrated: H" in said
-    assert re.search(r"^ +64( +[0-9.]+ s){3}", said, re.MULTILINE)
+    assert ended.value.code == 0, said
+    assert re.search(pattern, said, re.MULTILINE), said
+    assert list(tmp_path.glob("feeds_live_*.png"))
+
+
+def test_pages_are_expected_newest_first_and_of_followed_producers_only() -> None:
+    said = Said()
+    said.follow([("anna", "bob"), ("anna", "carol"), ("dave", "eve")])
+    said.post([("bob", 1, "1"), ("eve", 2, "2"), ("carol", 3, "3"), ("bob", 3, "4")])
+    assert said.expect("anna") == [("bob", "4"), ("carol", "3"), ("bob", "1")]
+    page = {"entries": [{"producer": producer, "id": id_, "time": id_} for producer, id_ in said.expect("anna")]}
+    assert said.is_right("anna", page) and said.may_be_right("anna", page)
+    assert not said.may_be_right("dave", page)
+    assert not said.may_be_right("anna", {"entries": page["entries"][::-1]})
+    assert not said.is_right("anna", {"entries": page["entries"][:2]})
+
+
+def test_a_burst_that_is_not_on_this_machine_is_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_feeds(["--burst", "--activity", "/nowhere/higgs.parquet"])
+    assert ended.value.code == 0 and "/nowhere/higgs.parquet is missing" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not HIGGS.exists(), reason="the events of a real burst are not on this machine")
+def test_a_real_burst_becomes_follows_and_posts_with_a_peak() -> None:
+    feeds, posts = read_burst(HIGGS, 0.01, 100.0, 1)
+    times = [at for at, _ in posts]
+    assert len(feeds) > 1000 and times == sorted(times) and times[-1] < 100.0
+    counts = [sum(1 for at in times if start <= at < start + 10) for start in range(0, 100, 10)]
+    assert max(counts) > 5 * sorted(counts)[len(counts) // 2] > 0
+    assert {int(producer[1:]) for _, producer in posts} <= set(range(len(feeds.event_rate)))
+
+
+def test_a_target_and_prices_are_read_as_people_write_them() -> None:
+    assert read_target("p95=20ms") == ("p95", 0.02)
+    assert read_prices("H=30,L=10").pull == pytest.approx(1e-5)
+    for read, text in ((read_target, "20ms"), (read_prices, "H=30,M=1")):
+        with pytest.raises(ValueError, match=r"p95=20ms|not M"):
+            read(text)
 
 
 def test_pages_are_the_same_by_the_framework_and_by_the_short_way(capsys: pytest.CaptureFixture[str]) -> None:

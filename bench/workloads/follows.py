@@ -34,9 +34,17 @@ class Skew:
     query_rate: float = 0.62
 
 
-def make_follows(rng: np.random.Generator, skew: Skew = Skew(), size: float = 1.0) -> Feeds:  # noqa: B008
-    """Table 2, or a part of it: `size` scales producers, consumers and pairs alike. Prices are in units of L."""
-    producers, consumers, pairs = (round(count * size) for count in (PRODUCERS, CONSUMERS, PAIRS))
+def make_follows(
+    rng: np.random.Generator,
+    skew: Skew = Skew(),  # noqa: B008
+    size: float = 1.0,
+    dense: float = 1.0,
+) -> Feeds:
+    """Table 2, or a part of it: `size` scales producers, consumers and pairs alike, `dense` how many each follows; at
+    most a third of all pairs that there can be. Prices are in units of L.
+    """
+    producers, consumers, pairs = (round(count * size) for count in (PRODUCERS, CONSUMERS, dense * PAIRS))
+    pairs = min(pairs, producers * consumers // 3)
     keys = _distinct_pairs(rng, zipf(rng, consumers, skew.fan_in), zipf(rng, producers, skew.fan_out), pairs)
     return Feeds(
         Amounts(zipf(rng, producers, skew.event_rate) * EVENTS_PER_HOUR),

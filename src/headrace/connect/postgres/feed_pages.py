@@ -64,12 +64,15 @@ _PULL_FIRST: LiteralString = """
         WHERE v.producer = pair.producer AND v.from_t <= clock.t AND clock.t < v.to_t
         ORDER BY v.ts DESC, v.id DESC LIMIT %(shown)s
     ) e"""
+# A join of pairs and what is stored for them would look at everything that is stored for the consumer once for each
+# pair: to the planner of a generic plan, a consumer has one row.
 _FIRST_OF_FEW: LiteralString = f"""
 found AS (
     SELECT f.producer, held.ts, held.id, held.nth, true AS is_stored
-    FROM pair JOIN {{feed}} f ON f.part = %(part)s AND f.consumer = %(consumer)s AND f.producer = pair.producer
+    FROM {{feed}} f
     CROSS JOIN LATERAL unnest(f.ts[1:%(shown)s], f.id[1:%(shown)s]) WITH ORDINALITY AS held(ts, id, nth)
-    WHERE pair.is_stored AND (SELECT few FROM extent)
+    WHERE f.part = %(part)s AND f.consumer = %(consumer)s AND (SELECT few FROM extent)
+        AND f.producer = ANY (ARRAY (SELECT pair.producer FROM pair WHERE pair.is_stored))
     UNION ALL {_PULL_FIRST} WHERE NOT pair.is_stored AND (SELECT few FROM extent)
 )"""
 _FIRST_OF_MANY: LiteralString = f"""

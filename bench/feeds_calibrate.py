@@ -1,0 +1,88 @@
+"""Prices of a feed's store for benchmarks that compare ways to store ahead, and what is decided by them.
+
+Prices are measured as a running feed does it (`coordinate/feeds/calibrating.py`): by a trial on its own store, and what
+an entry takes in the engine. An event also passes the engine, which a trial does not see: where the base that the
+benchmark measures is larger, it counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from bench.feeds_ways import Base, Load, Say, WaysWorld, at_rates
+from headrace.coordinate.feeds.calibrating import measure_prices
+from headrace.model.feed_names import name_trial
+from headrace.observe.feed_prices import FeedPrices
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import Amounts
+from headrace.plan.feeds.instance import Feeds, Model, Pricing
+from headrace.plan.feeds.load import assume_prices, price_engine
+from headrace.plan.feeds.per_pair import decide_pairs
+from headrace.plan.feeds.prices import choose_prices
+
+
+def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | None, say: Say) -> FeedPrices:
+    """Those that are given, or else measured, and the base in any case."""
+    world.measure_base(reads)
+    say(tell_base(world.base))
+    if given is not None:
+        say(f"given: {tell_prices(given)}")
+        return given
+    measured, chosen = calibrate(world, load)
+    say(f"calibrated: {tell_prices(measured)}; a producer that is found stored {1e6 * measured.found:.1f} us")
+    say(f"decided by: {tell_prices(chosen)}")
+    return chosen
+
+
+def calibrate(world: WaysWorld, load: Load) -> tuple[FeedPrices, FeedPrices]:
+    """What a trial measures, and the prices that follow from it as a running feed takes them."""
+    kept, target = world.find_kept()
+    sizes = world.sizes()
+    depth = max(1, min(kept.rules.shown, round(sizes.events / len(world.feeds.event_rate))))
+    follows = world.count_follows(load)
+    measured, _ = measure_prices(target.make_trial(name_trial(kept.project, "home")), kept.rules, depth, follows)
+    catalogue = world.catalogue
+    chosen = choose_prices(assume_prices(catalogue), measured, price_engine(catalogue.operator_times))
+    event_s = max(chosen.event_s, world.base.event)
+    priced = (chosen.store_s, chosen.fetch_s, chosen.batch_s, chosen.read_s, event_s)
+    return measured, FeedPrices(*priced, errors=measured.errors, found=measured.found)
+
+
+def read_prices(text: str) -> FeedPrices:
+    """Prices as people give them, in microseconds: H=31,L=9,L0=0,read=840,event=120."""
+    given = {name: 1e-6 * float(value) for name, value in (one.split("=") for one in text.split(","))}
+    entry, pull, batch, read, event = (given.pop(name, 0.0) for name in ("H", "L", "L0", "read", "event"))
+    if given:
+        raise ValueError(f"prices are H, L, L0, read and event, not {', '.join(given)}")
+    return FeedPrices(entry, pull, batch, read, event, errors=(0.0,) * 5)
+
+
+def decide_by(feeds: Feeds, load: Load, prices: FeedPrices) -> BoolArray:
+    """Which pairs are stored ahead under a load, by prices that were measured."""
+    return decide_pairs(price_feeds(feeds, load, prices))
+
+
+def price_feeds(feeds: Feeds, load: Load, prices: FeedPrices) -> Feeds:
+    """The same people under a load, with these prices."""
+    producers = len(feeds.event_rate)
+    return replace(
+        at_rates(feeds, load),
+        store_price=Amounts.constant(Fraction(prices.entry), producers),
+        fetch_price=Amounts.constant(Fraction(prices.pull), producers),
+        pricing=Pricing(Model.BATCH, Fraction(prices.batch)),
+    )
+
+
+def tell_prices(prices: FeedPrices) -> str:
+    return ", ".join(
+        f"{name} {1e6 * price:.1f} ± {1e6 * error:.1f} us" for name, (price, error) in prices.named.items()
+    )
+
+
+def tell_base(base: Base) -> str:
+    return (
+        f"base: a page of somebody who follows nobody {1e6 * base.read:.0f} us, an event that nobody follows"
+        f" {1e6 * base.event:.0f} us, a batch of events {1000 * base.batch:.0f} ms;"
+        f" {1000 * base.idle:.0f} ms a second while nothing happens (not counted below)"
+    )
