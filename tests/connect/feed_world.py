@@ -150,7 +150,15 @@ def _columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
-BODIES: tuple[Any, ...] = ({}, {"likes": 1}, {"likes": 3, "text": 'say "so"\n'}, {"likes": None}, "plain", ["é", 1.5])
+BODIES: tuple[Any, ...] = (
+    {},
+    {"likes": 1},
+    {"likes": 3, "text": 'say "so"\n'},
+    {"likes": None},
+    "plain",
+    None,
+    ["é", 1.5],
+)
 
 
 def next_moment(random: Random, moment: Moment, t: int, gone: dict[tuple[str, str], tuple[int, Any]]) -> Moment:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,26 @@ def shows(pages: FeedPages, consumer: str, wanted: list[tuple[str, str, Any]]) -
 
 def shown(page: dict[str, Any]) -> list[tuple[str, str, Any]]:
     return [(entry["producer"], entry["id"], entry["body"]) for entry in page["entries"]]
+
+
+def test_nothing_that_somebody_posts_stops_the_feed_of_others(tmp_path: Path) -> None:
+    social, long = Social(tmp_path), "x" * 5000
+    with social.running() as service:
+        for producer in ("bob", "carl", long):
+            social.follow("anna", producer)
+        social.flip("anna", "bob", ahead=True)
+        posts = social.sources["home/events"]
+        odd = [("bob", "b1", "no JSON"), ("bob", "b2", None), ("carl", "c1", '{"\\u0000": [NaN, 1e999]}')]
+        rows = [(producer, NOON, id_, body) for producer, id_, body in odd]
+        write_rows(social.folder, posts, [*rows, (long, NOON, "l1", "{}"), ("bob", NOON, long, "{}")])
+        short = f"{long[:400]}~{sha256(long.encode()).hexdigest()}"
+        wanted = [
+            ("bob", short, {}),
+            (short, "l1", {}),
+            ("carl", "c1", {"\N{REPLACEMENT CHARACTER}": ["NaN", "Infinity"]}),
+        ]
+        with closing(social.pages(service)) as pages:
+            until(partial(shows, pages, "anna", [*wanted, ("bob", "b2", None)]), "odd posts are shown")
 
 
 def test_pages_follow_what_people_do_through_a_killed_store_and_a_restart(tmp_path: Path) -> None:

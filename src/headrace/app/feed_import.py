@@ -1,4 +1,4 @@
-"""Brings files of follows and events into a feed that has its own tables for them, whether its project runs or not."""
+"""Brings files of follows and events into a feed that takes them itself. Its project must have run once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def import_feed(
     directory: Path, feed: str, follows: Path | None, events: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """How many rows there were. Files are Parquet or CSV: `consumer, producer`, and `producer, time, id, body`, where a
-    body is JSON. What is imported twice is there once.
+    body is JSON, or any text. What is imported twice is there once.
     """
     folder = Folder(directory)
     running = folder.running()
@@ -45,13 +45,22 @@ def _read(file: Path | None, columns: tuple[str, ...]) -> Iterator[list[tuple[An
     if file is None:
         return
     try:
+        first = 1
         for batch in _batches(file):
             table = pa.Table.from_batches([batch])
             missing = [name for name in columns if name not in table.column_names]
             if missing:
                 raise UsageError(f'"{file}" has no column {", ".join(missing)}', f"it needs {', '.join(columns)}")
             arrays = [pc.cast(table.column(name), TIME if name == "time" else TEXT) for name in columns]
-            yield list(zip(*(array.to_pylist() for array in arrays), strict=True))
+            rows = list(zip(*(array.to_pylist() for array in arrays), strict=True))
+            for number, row in enumerate(rows, first):
+                if empty := [name for name, value in zip(columns, row, strict=True) if not value and name != "body"]:
+                    raise UsageError(
+                        f'row {number} of "{file}" has no {", ".join(empty)}',
+                        "import the file again when it has: nothing is there twice",
+                    )
+            yield rows
+            first += len(rows)
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UsageError(f'"{file}" cannot be read: {error}', "Parquet or CSV with a header") from error
 

@@ -120,11 +120,13 @@ LEFT JOIN {events} e
     ON e.producer = n.producer AND e.ts = n.ts AND e.id = n.id AND e.from_t <= clock.t AND clock.t < e.to_t
 """
 _ANSWER: LiteralString = f"""
-SELECT clock.t, extent.few, n.producer, n.ts, n.id, n.is_stored, e.body
+SELECT clock.t, extent.few, n.producer, n.ts, n.id, n.is_stored, e.body,
+    e.ts IS NOT NULL AS is_held
 FROM clock CROSS JOIN extent LEFT JOIN needed n ON true {_BODIES}
 """
 _ANSWER_OF_MANY: LiteralString = f"""
-SELECT clock.t, bound.ts AS bound_ts, bound.id AS bound_id, n.producer, n.ts, n.id, n.is_stored, e.body
+SELECT clock.t, bound.ts AS bound_ts, bound.id AS bound_id, n.producer, n.ts, n.id, n.is_stored, e.body,
+    e.ts IS NOT NULL AS is_held
 FROM clock CROSS JOIN bound LEFT JOIN needed n ON true {_BODIES}
 """
 PAGES_OF_FEW: Mapping[tuple[bool, bool], LiteralString] = {

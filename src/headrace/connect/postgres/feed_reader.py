@@ -263,7 +263,7 @@ def _ask_page(consumer: str, rules: PageRules, cursor: PageCursor | None) -> dic
 def _make_read(rows: Sequence[Mapping[str, Any]]) -> FeedRead | None:
     if not rows:
         return None
-    return FeedRead(rows[0]["t"], tuple(_entry(row) for row in rows if row["body"] is not None))
+    return FeedRead(rows[0]["t"], tuple(_entry(row) for row in rows if row["is_held"]))
 
 
 _DECODE = json.JSONDecoder().decode

@@ -114,7 +114,7 @@ ROUTES = (
         "GET",
         "/feeds/{feed}/{consumer}",
         FeedAct.PAGE,
-        "A page of a consumer's feed: {as_of, lag_s, entries, next, stored, pulled}",
+        "A page of a consumer's feed: {as_of, lag_s, entries, next, stored, pulled}; `cut_short` if it ends early",
         is_own=True,
         query=PAGE_QUERY,
     ),

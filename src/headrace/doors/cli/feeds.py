@@ -226,10 +226,12 @@ def import_(
     feed: str,
     directory: Directory = Path(),
     follows: Annotated[Path | None, typer.Option(help="Parquet or CSV: consumer, producer.")] = None,
-    events: Annotated[Path | None, typer.Option(help="Parquet or CSV: producer, time, id, body (JSON).")] = None,
+    events: Annotated[
+        Path | None, typer.Option(help="Parquet or CSV: producer, time, id, body (JSON, or any text).")
+    ] = None,
     json: Json = False,
 ) -> int:
-    """Bring many follows and events into a feed that says `api`, whether its project runs or not."""
+    """Bring many follows and events into a feed that says `api`. Its project must have run once."""
     from headrace.app.feed_import import import_feed
 
     if follows is None and events is None:

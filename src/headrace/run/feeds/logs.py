@@ -29,6 +29,7 @@ from headrace.run.feeds.batch import (
     PartRows,
     part_of,
 )
+from headrace.run.feeds.texts import clean_value, shorten_names, write_json
 from headrace.run.ports import Store
 from headrace.run.rows.changes import TIME, WEIGHT, consolidate
 from headrace.run.rows.json_rows import JsonRow, json_rows
@@ -40,7 +41,6 @@ CONSUMER, PRODUCER, AHEAD, STORED_TIME, STORED_ID = "consumer", "producer", "ahe
 DIGITS = 19
 """Of the largest whole number."""
 LEAST = 10**DIGITS
-NUL = "\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class FeedLogs:
 
     def _write_bodies(self, rows: pa.Table) -> pa.ChunkedArray:
         if self.body is not None:
-            return pa.chunked_array([[body or "null" for body in rows.column(self.body).to_pylist()]], pa.string())
+            return pa.chunked_array([[write_json(body) for body in rows.column(self.body).to_pylist()]], pa.string())
         own = {self.producer, self.time, self.id}
         shown = [output.name for output in self.newest.outputs if output.name not in own]
         if not shown:
@@ -168,20 +168,7 @@ class FeedLogs:
 
 def _write_body(row: JsonRow) -> str:
     written = json.dumps(row, ensure_ascii=False)
-    return json.dumps(_replace_nul(row), ensure_ascii=False) if "\\u0000" in written else written
-
-
-def _replace_nul(value: Any) -> Any:
-    """No text of a database can hold the character NUL."""
-    match value:
-        case str():
-            return value.replace(NUL, "\N{REPLACEMENT CHARACTER}")
-        case list():
-            return [_replace_nul(one) for one in value]
-        case dict():
-            return {_replace_nul(name): _replace_nul(one) for name, one in value.items()}
-        case _:
-            return value
+    return json.dumps(clean_value(row), ensure_ascii=False) if "\\u0000" in written else written
 
 
 def write_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -220,8 +207,7 @@ def _write_number(value: int | None) -> str | None:
 
 def write_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if types.is_string(column.type):
-        has_nul = pc.any(pc.match_substring(column, NUL), min_count=0).as_py()
-        return pc.replace_substring(column, NUL, "\N{REPLACEMENT CHARACTER}") if has_nul else column
+        return shorten_names(column)
     if types.is_integer(column.type):
         return pc.cast(column, pa.string())
     values = (row["name"] for row in json_rows(pa.table([column], names=["name"])))

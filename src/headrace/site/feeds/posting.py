@@ -16,6 +16,7 @@ from headrace.model.catalogue import Catalogue, Feed
 from headrace.model.errors import UnknownName, UsageError, nearest_name
 from headrace.model.feed_names import name_events, name_follows
 from headrace.model.types import Row
+from headrace.run.feeds.texts import LONGEST_NAME, write_json
 from headrace.site.folder import Folder
 from headrace.site.sources.written import write_rows
 
@@ -32,12 +33,13 @@ class Post:
 
 def post_events(folder: Folder, catalogue: Catalogue, feed: str, posts: Iterable[Post]) -> None:
     """A post with the producer and id of an earlier one takes its place."""
-    rows = [(one.producer, one.time, one.id, json.dumps(one.body, ensure_ascii=False)) for one in posts]
+    rows = [(one.producer, one.time, one.id, write_json(json.dumps(one.body))) for one in posts]
     write_events(folder, catalogue, feed, rows)
 
 
 def write_events(folder: Folder, catalogue: Catalogue, feed: str, rows: Sequence[Row]) -> None:
-    """Writes rows of producer, time, id and body; a body is the text of some JSON."""
+    """Writes rows of producer, time, id and body; a body is the text of some JSON, or any text."""
+    check_names(str(name) for producer, _, id_, _ in rows for name in (producer, id_))
     write_rows(folder, catalogue.sources[_find_events(catalogue, feed)], rows)
 
 
@@ -59,7 +61,19 @@ def change_follows(
     if not found.follows.is_api:
         what = f'feed "{feed}" takes whom people follow from "{found.follows.source}"'
         raise UsageError(what, "change its rows there, or declare `follows: api`")
+    check_names(name for pair in follow for name in pair)
     write_rows(folder, catalogue.sources[name_follows(feed)], follow, unfollow)
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises `UsageError` for a name or an id that no page could show."""
+    for name in names:
+        try:
+            length = len(name.encode())
+        except UnicodeEncodeError:
+            raise UsageError("a name or an id has half a character", "send text in UTF-8") from None
+        if length > LONGEST_NAME:
+            raise UsageError(f'"{name[:20]}..." has {length} bytes', f"names and ids have at most {LONGEST_NAME}")
 
 
 def read_posts(posted: Iterable[Mapping[str, Any]]) -> list[Post]:
