@@ -14,6 +14,7 @@ from redis.crc import key_slot
 from headrace.connect.redis import feed_scripts as scripts
 from headrace.connect.redis.feed_store import RedisFeedReader, RedisFeedStore
 from headrace.run.feeds.batch import Flip
+from headrace.run.feeds.changes import StreamPlace
 from headrace.run.feeds.page import SECOND, PageRules, make_page
 from tests.connect.feed_world import PARTS, FeedWorld, Moment
 from tests.connect.test_feed_stores import valkey_url
@@ -97,6 +98,7 @@ def use_everything(store: RedisFeedStore, reader: RedisFeedReader) -> None:
             reader.read_ends(consumer, world.t, 4)
             reader.mark_seen(consumer, (world.t, "x"))
             reader.count_unread(consumer)
+        reader.read_changes([(consumer, StreamPlace(world.t - SECOND)) for consumer in CONSUMERS])
     reader.read_newest(PRODUCERS, 2)
     reader.add_counts("reads", {"anna": 1.0}, 5.0, 10.0)
     store.flip([Flip("anna", "alice", False, world.t + 1)])

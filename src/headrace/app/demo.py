@@ -320,7 +320,7 @@ class Demo:
         assert readers is not None
         readers.stop()
         feed, people = self.plan.catalogue.feeds[FEED], choose_people(readers.people)
-        different = compare_pages(people, self.read_page, self._databases.follows(), feed.limit)
+        different = compare_pages(people, self.read_page, self._databases.follows().find_newest, feed.limit)
         seen = self._feed_status()
         return FeedResult(
             freshness_s=feed.freshness_s,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.connect.postgres.sample import SampleFollows
 from headrace.model.errors import ConnectError, UnknownName
 
 FEED = "home"
@@ -24,6 +23,9 @@ PAGES_COMPARED = 25
 
 ReadPage = Callable[[str], Mapping[str, Any]]
 """A page of somebody's feed, as HTTP answers it."""
+
+FindNewest = Callable[[str, int], list[int]]
+"""The newest posts, so many, of everybody whom somebody follows, as the databases say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,12 @@ class DemoReaders:
             self.worst_lag_s = max(self.worst_lag_s, page["lag_s"])
 
 
-def compare_pages(people: Sequence[str], read: ReadPage, follows: SampleFollows, limit: int) -> tuple[str, ...]:
+def compare_pages(people: Sequence[str], read: ReadPage, find_newest: FindNewest, limit: int) -> tuple[str, ...]:
     """Whose pages differ from what the databases say, although nobody writes any more and the feed had time."""
     until = time.monotonic() + SHOWN_WITHIN_S
     different = tuple(people)
     while different and time.monotonic() < until:
-        different = tuple(who for who in different if _read_ids(read, who) != follows.find_newest(who, limit))
+        different = tuple(who for who in different if _read_ids(read, who) != find_newest(who, limit))
         time.sleep(0.1 if different else 0.0)
     return different
 
