@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, LiteralString, NoReturn
+from typing import Any, LiteralString, NoReturn, TypeAlias
 
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.connect.postgres import feed_tables as statements
+from headrace.connect.postgres.arrays import write_column, write_numbers, write_texts
 from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
 from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
@@ -23,8 +24,9 @@ from headrace.run.feeds.changes import KEPT_AFTER_END
 
 ROWS_AT_ONCE = 50_000
 
-
-NOTHING_GONE = [(None, None)]
+NOTHING_GONE = (None, "")
+_Shift: TypeAlias = tuple[str, str, int, str, int | None, str]
+"""Consumer and producer, time and id of the entry that comes, and of the one that goes."""
 
 
 class PostgresFeedStore:
@@ -55,7 +57,7 @@ class PostgresFeedStore:
             self._execute(session, "DELETE FROM {events}")
             self._execute(session, "DELETE FROM {newest}")
             for some in _slices(events):
-                self._add_events(session, {**_lists(some), "t": [t] * some.num_rows})
+                self._add_events(session, {**_write_arrays(some), "t": write_numbers([t] * some.num_rows)})
             self._execute(session, "ANALYZE {events}")
             self._execute(session, "ANALYZE {newest}")
 
@@ -64,9 +66,9 @@ class PostgresFeedStore:
             self._move(session, (EVENTS_PART,), after, upto)
             came, went = _split(changes)
             for some in _slices(came):
-                self._add_events(session, _lists(some))
+                self._add_events(session, _write_arrays(some))
             for some in _slices(went):
-                self._execute(session, statements.END_EVENTS, _lists(some))
+                self._execute(session, statements.END_EVENTS, _write_arrays(some))
 
     def start(self, rows: PartRows, t: int) -> None:
         with self._transaction() as session:
@@ -166,13 +168,14 @@ class PostgresFeedStore:
         self._execute(session, statements.RAISE_NEWEST, events)
 
     def _change_stored(self, session: Connection, changes: pa.Table) -> None:
-        simple = _find_simple(changes)
-        shifted = self._execute(session, statements.SHIFT_STORED, simple).fetchall() if simple["consumer"] else []
-        done = {(row["consumer"], row["producer"]) for row in shifted}
-        pairs = zip(changes.column("consumer").to_pylist(), changes.column("producer").to_pylist(), strict=True)
-        left = changes.filter(pa.array([pair not in done for pair in pairs], pa.bool_()))
-        if left.num_rows:
-            self._sum_stored(session, left)
+        simple, others = _split_simple(changes)
+        if simple:
+            # Pairs are told by their numbers, from 1 on.
+            left = self._execute(session, statements.SHIFT_STORED, _write_shifts(simple)).fetchall()
+            others |= {simple[row["number"] - 1][:2] for row in left}
+        if others:
+            pairs = zip(changes.column("consumer").to_pylist(), changes.column("producer").to_pylist(), strict=True)
+            self._sum_stored(session, changes.filter(pa.array([pair in others for pair in pairs], pa.bool_())))
 
     def _sum_stored(self, session: Connection, changes: pa.Table) -> None:
         said = _with_parts(changes)
@@ -227,26 +230,42 @@ def _same_pair(rows: pa.Table, at: int) -> bool:
     return all(rows.column(name)[at] == rows.column(name)[at - 1] for name in ("consumer", "producer"))
 
 
-def _find_simple(changes: pa.Table) -> dict[str, list[Any]]:
-    """The pairs for which one entry comes, and at most one goes."""
-    came: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    gone: dict[tuple[str, str], list[tuple[int, str]]] = {}
+def _split_simple(changes: pa.Table) -> tuple[list[_Shift], set[tuple[str, str]]]:
+    """The pairs for which one entry comes and at most one goes, and the others."""
+    came: dict[tuple[str, str], tuple[int, str]] = {}
+    gone: dict[tuple[str, str], tuple[int, str]] = {}
+    others = set()
     for consumer, producer, ts, id_, weight in zip(*(column.to_pylist() for column in changes.columns), strict=True):
-        (came if weight > 0 else gone).setdefault((consumer, producer), []).append((ts, id_))
-    rows = [
-        (part_of(pair[0]), *pair, *places[0], *gone.get(pair, NOTHING_GONE)[0])
-        for pair, places in came.items()
-        if len(places) == 1 and len(gone.get(pair, ())) <= 1
-    ]
-    names = ("part", "consumer", "producer", "ts", "id", "gone_ts", "gone_id")
-    return {name: [row[at] for row in rows] for at, name in enumerate(names)}
+        entries, pair = came if weight > 0 else gone, (consumer, producer)
+        if pair in entries:
+            others.add(pair)
+        entries[pair] = ts, id_
+    others |= gone.keys() - came.keys()
+    simple = [(*pair, *came[pair], *gone.get(pair, NOTHING_GONE)) for pair in came if pair not in others]
+    return simple, others
 
 
-def _lists(rows: pa.Table) -> dict[str, list[Any]]:
-    return {name: rows.column(name).to_pylist() for name in rows.column_names}
+def _write_shifts(shifts: Sequence[_Shift]) -> dict[str, str]:
+    consumer, producer, ts, id_, gone_ts, gone_id = zip(*shifts, strict=True)
+    return {
+        "part": _write_parts(consumer),
+        "consumer": write_texts(consumer),
+        "producer": write_texts(producer),
+        "ts": write_numbers(ts),
+        "id": write_texts(id_),
+        "gone_ts": write_numbers(gone_ts),
+        "gone_id": write_texts(gone_id),
+    }
 
 
-def _with_parts(rows: pa.Table) -> dict[str, list[Any]]:
-    said = _lists(rows)
-    parts = {consumer: part_of(consumer) for consumer in set(said["consumer"])}
-    return {**said, "part": [parts[consumer] for consumer in said["consumer"]]}
+def _write_arrays(rows: pa.Table) -> dict[str, str]:
+    return {name: write_column(rows.column(name)) for name in rows.column_names}
+
+
+def _with_parts(rows: pa.Table) -> dict[str, str]:
+    return {**_write_arrays(rows), "part": _write_parts(rows.column("consumer").to_pylist())}
+
+
+def _write_parts(consumers: Sequence[str]) -> str:
+    parts = {consumer: part_of(consumer) for consumer in set(consumers)}
+    return write_numbers([parts[consumer] for consumer in consumers])

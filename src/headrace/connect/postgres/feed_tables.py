@@ -122,19 +122,25 @@ DELETE FROM {pairs} p USING unnest(%(part)s::smallint[], %(consumer)s::text[], %
     AS gone(part, consumer, producer)
 WHERE p.part = gone.part AND p.consumer = gone.consumer AND p.producer = gone.producer
 """
-# What mostly happens: a new entry comes first, and the last one goes. Costs a third of summing up.
+# What mostly happens: a new entry comes first, and the last one goes. Costs a third of summing up. The pairs for which
+# something else happens are told.
 SHIFT_STORED: LiteralString = """
-UPDATE {feed} f
-SET ts = change.ts || f.ts[1:cardinality(f.ts) - change.less], id = change.id || f.id[1:cardinality(f.id) - change.less]
-FROM (
+WITH change AS MATERIALIZED (
     SELECT *, CASE WHEN gone_ts IS NULL THEN 0 ELSE 1 END AS less
     FROM unnest(%(part)s::smallint[], %(consumer)s::text[], %(producer)s::text[], %(ts)s::bigint[], %(id)s::text[],
-        %(gone_ts)s::bigint[], %(gone_id)s::text[]) AS change(part, consumer, producer, ts, id, gone_ts, gone_id)
-) change
-WHERE f.part = change.part AND f.consumer = change.consumer AND f.producer = change.producer
-    AND (f.ts[1], f.id[1]) < (change.ts, change.id COLLATE "C")
-    AND (less = 0 OR (f.ts[cardinality(f.ts)] = gone_ts AND f.id[cardinality(f.id)] = gone_id))
-RETURNING f.consumer, f.producer
+        %(gone_ts)s::bigint[], %(gone_id)s::text[]) WITH ORDINALITY
+        AS change(part, consumer, producer, ts, id, gone_ts, gone_id, number)
+), shifted AS (
+    UPDATE {feed} f
+    SET ts = change.ts || f.ts[1:cardinality(f.ts) - change.less],
+        id = change.id || f.id[1:cardinality(f.id) - change.less]
+    FROM change
+    WHERE f.part = change.part AND f.consumer = change.consumer AND f.producer = change.producer
+        AND (f.ts[1], f.id[1]) < (change.ts, change.id COLLATE "C")
+        AND (less = 0 OR (f.ts[cardinality(f.ts)] = gone_ts AND f.id[cardinality(f.id)] = gone_id))
+    RETURNING number
+)
+SELECT number FROM change WHERE number NOT IN (SELECT number FROM shifted)
 """
 # An entry is there once or not at all: whatever else the sum says, somebody else has changed the table.
 CHANGE_STORED: LiteralString = """

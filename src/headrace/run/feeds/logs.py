@@ -6,6 +6,7 @@ whole numbers are filled up on the left. Events without a producer or a time are
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from headrace.run.feeds.batch import (
     EVENT_CHANGES,
     EVENTS,
     PAIRS,
+    PARTS,
     STORED,
     STORED_CHANGES,
     PartChanges,
@@ -225,13 +227,18 @@ def _drop_nobodys(events: pa.Table) -> pa.Table:
 
 def _choose_parts(rows: pa.Table, parts: Collection[int]) -> pa.Table:
     """The rows of consumers in some parts; entries and pairs of nobody are left out."""
+    rows = rows.filter(_find_complete(rows))
+    if len(parts) == PARTS:
+        return rows
     consumers = rows.column(CONSUMER).to_pylist()
-    known = {consumer: part_of(consumer) in parts for consumer in set(consumers) if consumer is not None}
+    known = {consumer: part_of(consumer) in parts for consumer in set(consumers)}
+    return rows.filter(pa.array([known[consumer] for consumer in consumers], pa.bool_()))
+
+
+def _find_complete(rows: pa.Table) -> pa.ChunkedArray:
+    """Whether nothing but a decision is missing."""
     complete = [pc.is_valid(rows.column(name)) for name in rows.column_names if name != AHEAD]
-    chosen = pa.chunked_array([[known.get(consumer, False) for consumer in consumers]], pa.bool_())
-    for one in complete:
-        chosen = pc.and_(chosen, one)
-    return rows.filter(chosen)
+    return functools.reduce(pc.and_, complete)
 
 
 def _split_parts(rows: pa.Table, parts: Collection[int]) -> dict[int, pa.Table]:
