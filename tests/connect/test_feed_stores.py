@@ -375,6 +375,15 @@ def test_entries_say_whether_they_were_stored(place):
     assert {(entry.id, entry.is_stored) for entry in read.entries} == {("a", True), ("b", True), ("c", False)}
 
 
+def test_an_event_without_a_body_is_shown_as_well(place):
+    world = FeedWorld(5, KEEP)
+    world.change(Moment({("bob", "a"): (world.t, None)}, {("anna", "bob"): True, ("ben", "bob"): False}))
+    fill(place, world)
+    reader = place.open_reader()
+    assert ids_of(reader) == ids_of(reader, "ben") == ["a"]
+    assert [entry.body for entry in reader.read_newest(["bob"], 1)] == [None]
+
+
 @pytest.mark.parametrize("kind", ["mute", "block"])
 def test_a_hidden_producer_is_gone_at_once_and_the_page_is_filled_with_others(place, kind):
     world = a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True, ("anna", "zoë"): False, ("ben", "bob"): True})

@@ -5,6 +5,10 @@
               costs what a page shows and not what the consumer follows. `bound` is where the walk ended
 
 Both have the same answer if nothing at or below the bound can be on the page.
+
+Of what is stored ahead, a first page looks at the first entry of every pair, and at more only of as many pairs as it
+needs entries: those whose first entries are newest. Before any entry of another pair there are enough already, whatever
+the rules are, since the first entry of a pair counts by every rule.
 """
 
 from __future__ import annotations
@@ -57,34 +61,37 @@ _WALK: LiteralString = f"""
         ) gave_up WHERE (SELECT count(*) FROM below) < %(walked)s
     ) ended ON true
 )"""
-_PULL_FIRST: LiteralString = """
-    SELECT pair.producer, e.ts, e.id, e.nth, false
+_ON_READ: LiteralString = f"""
+{CLOCK}, pair AS MATERIALIZED (
+    SELECT p.producer, false AS is_stored, p.since > clock.t AS is_new FROM clock CROSS JOIN {{pairs}} p
+    WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND NOT (p.ahead AND p.since <= clock.t)
+        AND NOT p.producer = ANY ({HIDDEN})
+    LIMIT %(most)s::bigint
+)"""
+# Entries of a pair come and go with the decision about it. While that is still to come, the pair is on read.
+_STORED_OF_FEW: LiteralString = "NOT f.producer = ANY (ARRAY (SELECT producer FROM pair WHERE is_new))"
+_STORED_OF_MANY: LiteralString = """EXISTS (
+    SELECT FROM {pairs} p WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND p.producer = f.producer
+        AND p.ahead AND p.since <= (SELECT t FROM clock)
+)"""
+# No page can show a pair if the first entries of as many others as it needs come before its own.
+_HELD: LiteralString = f"""
+found AS (
+    SELECT f.producer, held.ts, held.id, held.nth, true AS is_stored FROM (
+        SELECT f.producer, f.ts, f.id FROM {{feed}} f
+        WHERE f.part = %(part)s AND f.consumer = %(consumer)s AND NOT f.producer = ANY ({HIDDEN}) AND """
+_PULLED: LiteralString = """
+        ORDER BY f.ts[1] DESC, f.id[1] DESC, f.producer DESC LIMIT %(enough)s
+    ) f CROSS JOIN LATERAL unnest(f.ts[1:%(shown)s], f.id[1:%(shown)s]) WITH ORDINALITY AS held(ts, id, nth)
+    UNION ALL SELECT pair.producer, e.ts, e.id, e.nth, false
     FROM pair CROSS JOIN clock CROSS JOIN LATERAL (
         SELECT v.ts, v.id, row_number() OVER (ORDER BY v.ts DESC, v.id DESC) AS nth FROM {events} v
         WHERE v.producer = pair.producer AND v.from_t <= clock.t AND clock.t < v.to_t
         ORDER BY v.ts DESC, v.id DESC LIMIT %(shown)s
-    ) e"""
-# A join of pairs and what is stored for them would look at everything that is stored for the consumer once for each
-# pair: to the planner of a generic plan, a consumer has one row.
-_FIRST_OF_FEW: LiteralString = f"""
-found AS (
-    SELECT f.producer, held.ts, held.id, held.nth, true AS is_stored
-    FROM {{feed}} f
-    CROSS JOIN LATERAL unnest(f.ts[1:%(shown)s], f.id[1:%(shown)s]) WITH ORDINALITY AS held(ts, id, nth)
-    WHERE f.part = %(part)s AND f.consumer = %(consumer)s AND (SELECT few FROM extent)
-        AND f.producer = ANY (ARRAY (SELECT pair.producer FROM pair WHERE pair.is_stored))
-    UNION ALL {_PULL_FIRST} WHERE NOT pair.is_stored AND (SELECT few FROM extent)
+    ) e WHERE NOT pair.is_stored AND (SELECT few FROM extent)
 )"""
-_FIRST_OF_MANY: LiteralString = f"""
-found AS (
-    SELECT f.producer, held.ts, held.id, held.nth, true AS is_stored
-    FROM {{feed}} f CROSS JOIN clock JOIN {{pairs}} p
-        ON p.part = %(part)s AND p.consumer = %(consumer)s AND p.producer = f.producer
-            AND p.ahead AND p.since <= clock.t
-    CROSS JOIN LATERAL unnest(f.ts[1:%(shown)s], f.id[1:%(shown)s]) WITH ORDINALITY AS held(ts, id, nth)
-    WHERE f.part = %(part)s AND f.consumer = %(consumer)s AND NOT f.producer = ANY ({HIDDEN})
-    UNION ALL {_PULL_FIRST} WHERE NOT pair.is_stored
-)"""
+_FIRST_OF_FEW: LiteralString = f"{_HELD}{_STORED_OF_FEW}{_PULLED}"
+_FIRST_OF_MANY: LiteralString = f"{_HELD}{_STORED_OF_MANY}{_PULLED}"
 _LATER: LiteralString = """
 last AS (
     SELECT * FROM unnest(%(last_of)s::text[], %(last_ts)s::bigint[], %(last_id)s::text[]) AS last(producer, ts, id)
@@ -120,26 +127,24 @@ LEFT JOIN {events} e
     ON e.producer = n.producer AND e.ts = n.ts AND e.id = n.id AND e.from_t <= clock.t AND clock.t < e.to_t
 """
 _ANSWER: LiteralString = f"""
-SELECT clock.t, extent.few, n.producer, n.ts, n.id, n.is_stored, e.body,
-    e.ts IS NOT NULL AS is_held
+SELECT clock.t, extent.few, n.producer, n.ts, n.id, n.is_stored, e.body::text AS body
 FROM clock CROSS JOIN extent LEFT JOIN needed n ON true {_BODIES}
 """
 _ANSWER_OF_MANY: LiteralString = f"""
-SELECT clock.t, bound.ts AS bound_ts, bound.id AS bound_id, n.producer, n.ts, n.id, n.is_stored, e.body,
-    e.ts IS NOT NULL AS is_held
+SELECT clock.t, bound.ts AS bound_ts, bound.id AS bound_id, n.producer, n.ts, n.id, n.is_stored, e.body::text AS body
 FROM clock CROSS JOIN bound LEFT JOIN needed n ON true {_BODIES}
 """
 PAGES_OF_FEW: Mapping[tuple[bool, bool], LiteralString] = {
-    (False, False): f"WITH {PAIRS}, {_FEW}, {_FIRST_OF_FEW}, {_NEWEST} {_ANSWER}",
-    (False, True): f"WITH {PAIRS}, {_FEW}, {_FIRST_OF_FEW}, {_DIVERSE} {_ANSWER}",
+    (False, False): f"WITH {_ON_READ}, {_FEW}, {_FIRST_OF_FEW}, {_NEWEST} {_ANSWER}",
+    (False, True): f"WITH {_ON_READ}, {_FEW}, {_FIRST_OF_FEW}, {_DIVERSE} {_ANSWER}",
     (True, False): f"WITH {PAIRS}, {_FEW}, {_LATER}, {_NEWEST} {_ANSWER}",
     (True, True): f"WITH {PAIRS}, {_FEW}, {_LATER}, {_DIVERSE} {_ANSWER}",
 }
 """Statements by whether there is a cursor, and whether the feed is diverse. `few` is false if there are too many."""
 
 PAGES_OF_MANY: Mapping[tuple[bool, bool], LiteralString] = {
-    (False, False): f"WITH {_WALK}, {_FIRST_OF_MANY}, {_NEWEST} {_ANSWER_OF_MANY}",
-    (False, True): f"WITH {_WALK}, {_FIRST_OF_MANY}, {_DIVERSE} {_ANSWER_OF_MANY}",
+    (False, False): f"WITH {_WALK}, {_MANY}, {_FIRST_OF_MANY}, {_NEWEST} {_ANSWER_OF_MANY}",
+    (False, True): f"WITH {_WALK}, {_MANY}, {_FIRST_OF_MANY}, {_DIVERSE} {_ANSWER_OF_MANY}",
     (True, False): f"WITH {_WALK}, {_MANY}, {_LATER}, {_NEWEST} {_ANSWER_OF_MANY}",
     (True, True): f"WITH {_WALK}, {_MANY}, {_LATER}, {_DIVERSE} {_ANSWER_OF_MANY}",
 }

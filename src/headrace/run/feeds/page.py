@@ -169,6 +169,8 @@ def _rank_pool(rules: PageRules, eligible: Sequence[PageEntry], as_of: int) -> d
 
 def _order_choices(eligible: Sequence[PageEntry], ranks: Mapping[PageEntry, _RankKey]) -> list[PageEntry]:
     """The pool, each time the best of those that are next of their producers, then the rest by time."""
+    if not ranks:
+        return list(eligible)
     waiting: dict[str, list[PageEntry]] = {}
     for entry in reversed(eligible):
         if entry in ranks:
@@ -191,10 +193,10 @@ def _choose(rules: PageRules, ordered: Sequence[PageEntry], as_of: int) -> list[
     A page is diverse in one of two ways: nobody has more than k entries, or everybody with a recent event is on it. The
     best of either is easy to find, and the better of both is the page.
     """
-    positions = {entry: position for position, entry in enumerate(ordered)}
     most = rules.limit if rules.per_producer is None else rules.per_producer
     if rules.more_than is None:
         return _fill(ordered, (), most, rules.limit)
+    positions = {entry: position for position, entry in enumerate(ordered)}
     oldest = as_of - rules.within_s * SECOND
     heads: dict[str, PageEntry] = {}
     for entry in sorted(ordered, key=lambda entry: entry.feed_place, reverse=True):
@@ -214,13 +216,15 @@ def _choose(rules: PageRules, ordered: Sequence[PageEntry], as_of: int) -> list[
 def _fill(ordered: Sequence[PageEntry], forced: Sequence[PageEntry], most: int, limit: int) -> list[PageEntry]:
     """`forced` entries and the first others, with at most so many of a producer, in their order."""
     taken, counts = set(forced), Counter(entry.producer for entry in forced)
+    filled, room = [], limit - len(taken)
     for entry in ordered:
-        if len(taken) >= limit:
-            break
-        if entry not in taken and counts[entry.producer] < most:
-            taken.add(entry)
+        if taken and entry in taken:
+            filled.append(entry)
+        elif room > 0 and counts[entry.producer] < most:
+            filled.append(entry)
             counts[entry.producer] += 1
-    return [entry for entry in ordered if entry in taken]
+            room -= 1
+    return filled
 
 
 def _end_page(
