@@ -32,8 +32,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from bench.cpu import processes
-from bench.feeds_ratios import RatioWorld, ratio_world
-from bench.workloads.follows import draw
+from bench.feeds_ways import WaysWorld, ways_world
+from bench.workloads.follows import draw, make_follows
 from headrace.connect.postgres.embedded import free_port
 
 WAYS = ("framework", "short way", "no HTTP")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         serve(options)
         return
     print(f"{options.pages} pages a run, size {options.size:g}, {options.parser}, seed {options.seed}", flush=True)
-    with ratio_world(options.size, options.seed) as world:
+    with ways_world(make_follows(np.random.default_rng(options.seed), size=options.size)) as world:
         measured = measure(world, options)
     print(f"{'way':>12} {'serving':>16} {'store':>16}   us of a processor per page, median and range")
     for way in WAYS:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"the short way takes {ours / framework:.2f} of the framework's time; HTTP is {1 - bare / ours:.0%} of it")
 
 
-def measure(world: RatioWorld, options: argparse.Namespace) -> dict[tuple[str, str], list[float]]:
+def measure(world: WaysWorld, options: argparse.Namespace) -> dict[tuple[str, str], list[float]]:
     rng = np.random.default_rng(options.seed)
     readers = [f"c{one}" for one in draw(rng, world.feeds.query_rate.near, options.pages).tolist()]
     found: dict[tuple[str, str], list[float]] = {(way, what): [] for way in WAYS for what in ("serving", "store")}
@@ -89,7 +89,7 @@ class Served:
 
 
 @contextmanager
-def serving(world: RatioWorld, way: str, options: argparse.Namespace) -> Iterator[Served]:
+def serving(world: WaysWorld, way: str, options: argparse.Namespace) -> Iterator[Served]:
     """A process that serves in one way."""
     port = free_port()
     command = [sys.executable, "-m", "bench.feed_pages", "--serve", way, "--port", str(port)]

@@ -23,8 +23,8 @@ import numpy as np
 
 from bench.cpu import Process, processes
 from bench.feed_pages import TOKEN, find_store, serving
-from bench.feeds_ratios import RatioWorld, ratio_world
-from bench.workloads.follows import draw
+from bench.feeds_ways import WaysWorld, ways_world
+from bench.workloads.follows import draw, make_follows
 
 TOLD_WITHIN_S = 60.0
 
@@ -56,7 +56,7 @@ class Clients:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
-    with ratio_world(options.size, options.seed) as world:
+    with ways_world(make_follows(np.random.default_rng(options.seed), size=options.size)) as world:
         rng = np.random.default_rng(options.seed)
         readers = [f"c{one}" for one in draw(rng, world.feeds.query_rate.near, options.streams).tolist()]
         with serving(world, "short way", options) as served:
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(
-    world: RatioWorld, pid: int, options: argparse.Namespace, rng: np.random.Generator
+    world: WaysWorld, pid: int, options: argparse.Namespace, rng: np.random.Generator
 ) -> tuple[tuple[float, float], list[str]]:
     """Posts for a while; what that took, and who has posted."""
     before, posted = processes(), list[str]()
@@ -93,7 +93,7 @@ def _spent(before: dict[int, Process], now: dict[int, Process], chosen: set[int]
     return 1000.0 * sum(now[one].own - (before[one].own if one in before else 0.0) for one in chosen)
 
 
-def _count_entries(world: RatioWorld, readers: Sequence[str], posted: Sequence[str]) -> Counter[int]:
+def _count_entries(world: WaysWorld, readers: Sequence[str], posted: Sequence[str]) -> Counter[int]:
     follows: dict[str, list[str]] = {}
     for consumer, producer in world.pairs:
         follows.setdefault(consumer, []).append(producer)
