@@ -162,7 +162,7 @@ class Demo:
         self._engine: StartedEngine | None = None
         self._opened: ServiceHost | None = None
         self._open = ExitStack()
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="demo")
+        self._threads = ThreadPoolExecutor(3, thread_name_prefix="demo")
         self._seen: set[int] = set()
         self._looked_at: int | None = None
         self._load: SampleLoad | None = None
@@ -192,7 +192,7 @@ class Demo:
         self._wait_until_loaded(host, self._keeping)
         self._load = self._databases.start_load()
         self._readers = DemoReaders(self._databases.follows().list_followers(), self.read_page)
-        self._readers.start()
+        self._threads.submit(self._readers.run)
         self._separate = self._threads.submit(make_plan, declared, PlanOptions(sharing=Sharing.NONE))
         self.first_view_s = time.monotonic() - self._began
         self._running_since = time.monotonic()
@@ -318,7 +318,7 @@ class Demo:
     def _judge_feed(self) -> FeedResult:
         readers = self._readers
         assert readers is not None
-        readers.stop()
+        readers.end.set()
         feed, people = self.plan.catalogue.feeds[FEED], choose_people(readers.people)
         different = compare_pages(people, self.read_page, self._databases.follows().find_newest, feed.limit)
         seen = self._feed_status()
@@ -351,7 +351,7 @@ class Demo:
             ending.callback(self._open.close)
             ending.callback(self._threads.shutdown, wait=True, cancel_futures=True)
             if self._readers is not None:
-                ending.callback(self._readers.stop)
+                ending.callback(self._readers.end.set)
             if self._opened is not None:
                 ending.callback(self._opened.stop.set)
             elif self._engine is not None:

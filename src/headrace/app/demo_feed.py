@@ -46,27 +46,17 @@ class FeedResult:
 
 @dataclass(slots=True)
 class DemoReaders:
-    """People who read their pages at irregular times, some much more often than others, between `start` and `stop`."""
+    """People who read their pages at irregular times, some much more often than others, until they are told to end."""
 
     people: Sequence[str]
     read: ReadPage
     pages: int = 0
     worst_lag_s: float = 0.0
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    end: threading.Event = field(default_factory=threading.Event)
 
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._work, name="readers", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=20)
-
-    def _work(self) -> None:
+    def run(self) -> None:
         chance = random.Random(1)
-        while not self._stop.wait(chance.expovariate(READS_S)):
+        while not self.end.wait(chance.expovariate(READS_S)):
             who = self.people[int(len(self.people) * chance.random() ** 3)]
             try:
                 page = self.read(who)
