@@ -1,8 +1,8 @@
 """Prices of a feed's store for benchmarks that compare ways to store ahead, and what is decided by them.
 
-Prices are measured as a running feed does it (`coordinate/feeds/calibrating.py`): by a trial on its own store, and what
-an entry takes in the engine. An event also passes the engine, which a trial does not see: where the base that the
-benchmark measures is larger, it counts.
+Prices are measured as a running feed does it (`coordinate/feeds/calibrating.py`): by a trial on its own store, and by
+what operators of the engine were seen to take for an entry, after a while of posts that are stored ahead. An event also
+passes the engine, which a trial does not see: where the base that the benchmark measures is larger, it counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from bench.feeds_ways import Base, Load, Say, WaysWorld, at_rates
+from bench.workloads.follows import draw
 from headrace.coordinate.feeds.calibrating import measure_prices
 from headrace.model.feed_names import name_trial
 from headrace.observe.feed_prices import FeedPrices
@@ -21,6 +24,9 @@ from headrace.plan.feeds.load import assume_prices, price_engine
 from headrace.plan.feeds.per_pair import decide_pairs
 from headrace.plan.feeds.prices import choose_prices
 
+TAUGHT = (1, 2, 5, 10, 20, 50, 100, 200) * 4
+"""Events of batches by which the engine learns."""
+
 
 def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | None, say: Say) -> FeedPrices:
     """Those that are given, or else measured, and the base in any case."""
@@ -29,10 +35,22 @@ def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | No
     if given is not None:
         say(f"given: {tell_prices(given)}")
         return given
+    teach_engine(world, load)
     measured, chosen = calibrate(world, load)
     say(f"calibrated: {tell_prices(measured)}; a producer that is found stored {1e6 * measured.found:.1f} us")
     say(f"decided by: {tell_prices(chosen)}")
     return chosen
+
+
+def teach_engine(world: WaysWorld, load: Load) -> None:
+    """Posts events in batches of many sizes while everything is stored ahead, as a feed has run when it is calibrated:
+    the engine learns what entries take.
+    """
+    rng = np.random.default_rng(1)
+    world.store_ahead(np.ones(len(world.feeds), np.bool_))
+    for events in TAUGHT:
+        world.post([f"p{one}" for one in draw(rng, load.event_rate, events).tolist()])
+    world.store_ahead(np.zeros(len(world.feeds), np.bool_))
 
 
 def calibrate(world: WaysWorld, load: Load) -> tuple[FeedPrices, FeedPrices]:
@@ -42,8 +60,10 @@ def calibrate(world: WaysWorld, load: Load) -> tuple[FeedPrices, FeedPrices]:
     depth = max(1, min(kept.rules.shown, round(sizes.events / len(world.feeds.event_rate))))
     follows = world.count_follows(load)
     measured, _ = measure_prices(target.make_trial(name_trial(kept.project, "home")), kept.rules, depth, follows)
-    catalogue = world.catalogue
-    chosen = choose_prices(assume_prices(catalogue), measured, price_engine(catalogue.operator_times))
+    state, catalogue = world.service.rounds.state, world.catalogue
+    assert state is not None
+    times = {**catalogue.operator_times, **state.learning.operator_times()}
+    chosen = choose_prices(assume_prices(replace(catalogue, operator_times=times)), measured, price_engine(times))
     event_s = max(chosen.event_s, world.base.event)
     priced = (chosen.store_s, chosen.fetch_s, chosen.batch_s, chosen.read_s, event_s)
     return measured, FeedPrices(*priced, errors=measured.errors, found=measured.found)
