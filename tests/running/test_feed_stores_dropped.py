@@ -101,19 +101,35 @@ def test_a_store_that_could_not_be_dropped_is_told_of_and_dropped_by_the_next_se
         until(lambda: project.tables == {"wall", "others"}, "the next service drops it")
 
 
-def test_a_moved_store_is_dropped_where_it_was(project: Project, postgres_database: Any) -> None:
+def test_a_store_that_moved_to_the_projects_own_is_dropped_where_it_was(project: Project) -> None:
     project.write("HOME_DSN")
     with project.running() as service:
         until(lambda: project.tables == {"home", "wall", "others"}, "stores are made")
-        project.environment["NEW"] = postgres_database()
-        service.environment = project.environment
-        project.write("NEW")
+        project.write(None)
+        file = project.folder.project / "headrace.yml"
+        file.write_text(f"{file.read_text()}  home: {{events: api, follows: api}}\n")
         project.apply(service)
         until(lambda: project.tables == {"wall", "others"}, "the old one is gone")
-        kept = Project(project.folder.project, project.environment["NEW"])
-        until(lambda: kept.tables == {"home"}, "it is kept at the new place")
-        found = service.feeds.find("home")
-        assert found is not None and found[0].address == project.environment["NEW"]
+        own = Project(project.folder.project, service.feeds.find_own_dsn())
+        until(lambda: own.tables == {"home"}, "it is kept at the new place")
+
+
+def test_a_store_with_another_address_is_left_since_it_may_be_the_same_place(project: Project) -> None:
+    """Whom people have muted is nowhere else."""
+    project.write("HOME_DSN")
+    with project.running() as service:
+        until(lambda: project.tables == {"home", "wall", "others"}, "stores are made")
+        with closing(PostgresFeedTarget(project.dsn, "home", "social", "m").open_reader()) as reader:
+            reader.hide("anna", "bob", "mute")
+            project.environment["NEW"] = f"{project.dsn} connect_timeout=9"
+            service.environment = project.environment
+            project.write("NEW")
+            project.apply(service)
+            until(lambda: len(read_notes(service.ledger, KeptFeedStore)) == 2, "the earlier address is forgotten")
+            found = service.feeds.find("home")
+            assert found is not None and found[0].address == project.environment["NEW"]
+            assert project.tables == {"home", "wall", "others"}
+            assert reader.read_hidden("anna") == [("bob", "mute")]
 
 
 def test_a_running_feed_whose_new_terms_are_refused_goes_on_as_it_was(project: Project) -> None:

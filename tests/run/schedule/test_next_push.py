@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.model.log import NEVER
@@ -66,6 +66,7 @@ def test_the_next_wake_is_where_age_and_push_reach_four_fifths(fixed: float, slo
     assert (found.next_wake - NOON) / SECOND == pytest.approx(expected, abs=0.002)
 
 
+@example(1.57421875, 0.0, 4.0, 1.0, 0.0)
 @given(st.floats(0.0, 10.0), st.floats(0.0, 2.0), st.floats(1.0, 100.0), st.floats(0.0, 200.0), st.floats(0.0, 5.0))
 def test_nothing_starts_before_the_wake_and_something_at_it(
     fixed: float, slope: float, freshness_s: float, age_s: float, behind_s: float
@@ -75,7 +76,7 @@ def test_nothing_starts_before_the_wake_and_something_at_it(
     assert found.next_wake > NOON
     if not found.due and age_s > behind_s:
         later_s = (found.next_wake - NOON) / SECOND
-        assert decided(line, freshness_s, age_s + later_s, behind_s).due
+        assert decided(line, freshness_s, age_s + later_s + 1 / SECOND, behind_s).due, "to the microsecond"
         assert not decided(line, freshness_s, age_s + max(0.0, later_s - 2 * PRECISION / SECOND), behind_s).due
 
 

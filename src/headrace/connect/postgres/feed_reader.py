@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg import sql
 from psycopg.types.json import set_json_loads
 
 from headrace.connect.postgres.feed_pages import (
@@ -29,6 +30,8 @@ from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange,
 from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough, find_floor
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
+READ_WITHIN_MS = 15_000
+"""A page takes milliseconds; one that takes so long is not waited for any more."""
 ATTEMPTS = 2
 """A connection that broke while nobody used it is made anew once."""
 
@@ -233,6 +236,7 @@ class PostgresFeedReader:
             # A plan for every call would take longer than the page itself.
             self._session.execute("SET plan_cache_mode = force_generic_plan")
             self._session.execute("SET jit = off")
+            self._session.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(READ_WITHIN_MS)))
             # Whatever a page reads has an index. A plan for everybody goes by what consumers follow on average, and
             # would read whole tables where a few follow almost all there is.
             self._session.execute("SET enable_seqscan = off")

@@ -23,6 +23,7 @@ from headrace.model.errors import ConnectError
 
 SCHEMA = "headrace_feeds"
 LOCK = 0x4845_4144_4645_4544
+SENT_WITHIN_MS = 30_000
 """Advisory lock's number, ours alone by improbability: only one service makes tables at a time."""
 OPEN = 2**63 - 1
 """The end of what is there."""
@@ -209,8 +210,9 @@ SELECT (SELECT count(*) FROM {pairs}) AS pairs, (SELECT count(*) FROM {pairs} WH
 
 
 def connect_feeds(dsn: str) -> Connection:
-    """A session that says what it is for."""
-    return connect_session(make_conninfo("", **{"application_name": "headrace feeds", **conninfo_to_dict(dsn)}))
+    """A session that says what it is for, and ends if what it sends is not taken."""
+    terms = {"application_name": "headrace feeds", "tcp_user_timeout": SENT_WITHIN_MS, **conninfo_to_dict(dsn)}
+    return connect_session(make_conninfo("", **terms))
 
 
 class StoreTables:

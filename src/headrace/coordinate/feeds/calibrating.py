@@ -131,8 +131,11 @@ class FeedCalibrating:
         """Looks again and again until it ends."""
         while not end.wait(LOOK_EVERY_S):
             for name in list(self.keepers.progress()):
-                if self._is_due(name) and not end.is_set():
-                    self._try(name, end)
+                try:
+                    if self._is_due(name) and not end.is_set():
+                        self._try(name, end)
+                except Exception:  # whatever it is, it may go: prices stay as they are until then
+                    log.exception("whether feed %s is to be calibrated cannot be found out", name)
 
     def calibrate(self, feed: str, is_ended: Callable[[], bool] = lambda: False) -> FeedCalibration:
         """Measures the prices of a feed now, and keeps them. Raises `UnknownName`, or `ConnectError` if that fails."""

@@ -33,6 +33,7 @@ MOST_WAITING = 500
 """Requests that wait for a thread; those beyond are asked to come again."""
 LARGEST_BODY = 16_000_000
 BODY_WITHIN_S = 30.0
+ANSWER_WITHIN_S, CALIBRATED_WITHIN_S = 30.0, 600.0
 JSON_HEADER = (b"content-type", b"application/json")
 
 ExplainPair = Callable[[str, str, str], Any]
@@ -79,7 +80,8 @@ class FeedHttp:
                 return
             body = b"" if found.route.body is None else await _read_body(receive)
             query = scope["query_string"]
-            answer = await self.run(lambda: self._answer(found, caller, query, body))
+            within_s = CALIBRATED_WITHIN_S if found.route.act is FeedAct.CALIBRATE else ANSWER_WITHIN_S
+            answer = await self.run(lambda: self._answer(found, caller, query, body), within_s)
         except Exception as error:
             await _say_refused(error)(scope, receive, send)
             return
@@ -105,13 +107,18 @@ class FeedHttp:
             return FeedCaller(None)
         return self._door.apps.find_caller(token) if token else None
 
-    async def run(self, what: Callable[[], Any]) -> Any:
-        """The answer of something that may take a while, from a thread. Raises `ConnectError` if too many wait."""
+    async def run(self, what: Callable[[], Any], within_s: float = ANSWER_WITHIN_S) -> Any:
+        """The answer of something that may take a while, from a thread. Raises `ConnectError` if too many wait, or if
+        it takes too long: a store that stands still holds its threads, but nobody who asks.
+        """
         if self._waiting >= MOST_WAITING:
             raise ConnectError("too many requests wait for the stores of feeds", "try again in a moment")
         self._waiting += 1
         try:
-            return await self._threads.run(what)
+            async with asyncio.timeout(within_s):
+                return await self._threads.run(what)
+        except TimeoutError:
+            raise ConnectError(f"the store did not answer within {within_s:g} s", "try again in a moment") from None
         finally:
             self._waiting -= 1
 

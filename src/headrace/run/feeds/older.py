@@ -136,21 +136,22 @@ def _choose_recent(
     for producer, (ts, _) in below.items():
         own = np.flatnonzero(pc.fill_null(pc.equal(producers, producer), False).to_numpy(zero_copy_only=False))
         before = own[micros[own] < ts]
-        if len(before) > most:
-            before = before[micros[before] >= np.partition(micros[before], -most)[-most]]
+        different = np.unique(micros[before])  # without ids, events of one time are one
+        if len(different) > most:
+            before = before[micros[before] >= different[-most]]
         found += [before, own[micros[own] == ts]]
     return np.concatenate(found)
 
 
 def _choose_newest(events: pa.Table, below: Mapping[str, Place], most: int) -> list[int]:
     """Positions of the newest events of each producer that come before its place."""
-    found: dict[str, list[tuple[int, str, int]]] = {}
+    found: dict[str, dict[Place, int]] = {}
     columns = (events.column(name).to_pylist() for name in ("producer", "ts", "id"))
     for position, (producer, ts, id_) in enumerate(zip(*columns, strict=True)):
         place = below.get(producer)
         if place is not None and ts is not None and id_ is not None and (ts, id_) < place:
-            found.setdefault(producer, []).append((ts, id_, position))
-    return [position for own in found.values() for _, _, position in sorted(own, reverse=True)[:most]]
+            found.setdefault(producer, {})[ts, id_] = position
+    return [own[place] for own in found.values() for place in sorted(own, reverse=True)[:most]]
 
 
 def _read_name(type_: Type, name: str) -> Value:

@@ -23,7 +23,7 @@ PREFIX = 400
 
 NUL = "\x00"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_UNSURE = re.compile(r"\\u0000|\\u[dD][89a-fA-F]|NaN|Infinity|[eE]\+?\d{3}|\d{300}")
+_UNSURE = re.compile(r"\\u0000|\\u[dD][89a-fA-F]|NaN|Infinity|[eE][+-]?\d{3}|\d{300}")
 """What JSON may have that a store does not take; most bodies have none of it."""
 
 

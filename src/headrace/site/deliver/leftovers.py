@@ -92,7 +92,15 @@ def _drop_copy(copy: DeliveredCopy, means: Means) -> None:
 
 
 def _drop_feed(kept: KeptFeedStore, means: Means) -> None:
-    """Drops what the project has there of the feed, and of a trial that was broken off; nothing of anybody else."""
+    """Drops what the project has there of the feed, and of a trial that was broken off; nothing of anybody else.
+
+    Two addresses of one kind of server may be two names of one place. What is kept there for the feed that runs,
+    whom people mute above all, must not go, so it is left.
+    """
+    others = (other for other in read_notes(means.ledger, KeptFeedStore).values() if other != kept)
+    if any(_may_be_same_place(other, kept) for other in others):
+        log.warning('the earlier store of feed "%s", %s, is left as it is', kept.feed, kept.address)
+        return
     environment = project_environment(means.environment, means.folder.project)
     address = means.own_dsn() if kept.address is None else fill(kept.address, environment, None)
     target = find_target(kept.store, address, kept.feed, kept.project, "")
@@ -102,6 +110,11 @@ def _drop_feed(kept: KeptFeedStore, means: Means) -> None:
                 feed_store.drop()
             except NotOurs as error:
                 log.warning('the store of feed "%s" is not dropped: %s', kept.feed, error)
+
+
+def _may_be_same_place(one: KeptFeedStore, other: KeptFeedStore) -> bool:
+    is_same_feed = (one.project, one.feed, one.store) == (other.project, other.feed, other.store)
+    return is_same_feed and one.address is not None and other.address is not None
 
 
 def stores_of_feeds(plan: Plan) -> tuple[KeptFeedStore, ...]:

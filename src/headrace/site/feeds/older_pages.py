@@ -38,6 +38,7 @@ def read_with_older(
     keep = 1 if feed.events.id is None else feed.keep
     cut, reason, read = HIGHEST[:2], "the feed moves on while it is read", None
     for _ in range(ATTEMPTS):
+        cut = HIGHEST[:2]  # of this attempt: what an earlier one has found may be above what is new
         read = reader.read_page(asked.consumer, rules, asked.cursor)
         if read is None or (asked.cursor is None and rules.shown <= keep):
             return read, None  # a first page ends before the store does

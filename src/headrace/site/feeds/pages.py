@@ -21,7 +21,7 @@ from headrace.run.feeds.page import SECOND, FeedPage, PageEntry, PageRules, make
 from headrace.run.ports import FeedReader, FeedTarget, Ledger, Store
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.older_pages import PageAsked, read_with_older
-from headrace.site.feeds.posting import read_time
+from headrace.site.feeds.posting import check_names, read_time
 from headrace.site.feeds.reads import FeedReads, PagesTimed
 from headrace.site.feeds.signing import find_key
 
@@ -160,7 +160,10 @@ class FeedPages:
         return read_place(text, feed, consumer, self.key)
 
     def hide(self, feed: str, consumer: str, producer: str, kind: HiddenKind, undo: bool = False) -> None:
-        """Takes effect with the next page. Who is blocked does not see the consumer either."""
+        """Takes effect with the next page. Who is blocked does not see the consumer either. Raises `UsageError` for a
+        name that nobody can have.
+        """
+        check_names((consumer, producer))
         _, reader = self._find(feed)
         change = reader.unhide if undo else reader.hide
         change(consumer, producer, kind)

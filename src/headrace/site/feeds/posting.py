@@ -16,7 +16,7 @@ from headrace.model.catalogue import Catalogue, Feed
 from headrace.model.errors import UnknownName, UsageError, nearest_name
 from headrace.model.feed_names import name_events, name_follows
 from headrace.model.types import Row
-from headrace.run.feeds.texts import LONGEST_NAME, write_json
+from headrace.run.feeds.texts import LONGEST_NAME, NUL, write_json
 from headrace.site.folder import Folder
 from headrace.site.sources.written import write_rows
 
@@ -72,6 +72,8 @@ def check_names(names: Iterable[str]) -> None:
             length = len(name.encode())
         except UnicodeEncodeError:
             raise UsageError("a name or an id has half a character", "send text in UTF-8") from None
+        if NUL in name:
+            raise UsageError("a name or an id has the character NUL", "no store can hold it")
         if length > LONGEST_NAME:
             raise UsageError(f'"{name[:20]}..." has {length} bytes', f"names and ids have at most {LONGEST_NAME}")
 
@@ -89,9 +91,9 @@ def read_time(text: str) -> dt.datetime:
     """A time as people write it; without a zone it is UTC."""
     try:
         found = dt.datetime.fromisoformat(text)
-    except ValueError:
+        return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         raise UsageError(f'"{text}" is not a time', "write it as 2026-03-01T12:00:00Z") from None
-    return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def _find_events(catalogue: Catalogue, feed: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from headrace.connect.feed_targets import watch_own_store
 from headrace.model.catalogue import Catalogue
-from headrace.model.errors import ConnectError, HeadraceError
+from headrace.model.errors import ConnectError
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.feeds.batch import FeedSizes
 from headrace.run.ports import FeedTarget, Ledger, Store
@@ -78,7 +78,7 @@ class ServedFeeds:
             if (version, own) != (self._seen.version, self._seen.own) or self.trouble is not None:
                 self._seen = self._read(version, own)
             self.trouble = None
-        except (HeadraceError, OSError) as error:
+        except Exception as error:  # whatever it is: who serves an earlier plan must say so
             self._tell(next(iter(str(error).splitlines()), type(error).__name__))
 
     def _tell(self, trouble: str) -> None:
