@@ -34,7 +34,7 @@ settings.register_profile("long", ANY_SPEED, max_examples=ALL * 20)
 os.environ.pop("COLUMNS", None)  # commands print lines of 80 characters, however wide the developer's terminal is
 settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "dev"))
 
-LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn", "shifted_dsn"})
+LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn", "shifted_dsn", "broker"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.device_router import main as run_device_router
 from bench.engine_ours import keep_by_pushes, push_one_row
 from bench.engine_peers import DuckAnew, DuckByHand, open_duck
 from bench.feed_pages import main as run_feed_pages
@@ -164,3 +165,9 @@ def test_pages_are_the_same_by_the_framework_and_by_the_short_way(capsys: pytest
 def test_every_stream_is_told_what_its_consumer_follows(capsys: pytest.CaptureFixture[str]) -> None:
     run_feed_streams(["--streams", "20", "--seconds", "3", "--size", "0.001"])
     assert "entries were told, exactly those expected" in capsys.readouterr().out
+
+
+def test_rows_of_devices_reach_partners_and_the_source_by_router_and_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    run_device_router(["--sessions", "10", "--messages", "60", "--seconds", "2"])
+    said = capsys.readouterr().out
+    assert "every partner has the last row, and so has the source" in said and "ratio of processor time" in said

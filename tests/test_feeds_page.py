@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.page_shell import Shell, find_free_port, split_commands
+
 PAGE = Path(__file__).parents[1] / "docs" / "feeds.md"
 SECTION = re.compile(r"(?<=## Ten minutes\n).*?(?=\n## )", re.DOTALL)
 BLOCK = re.compile(r"```(console|sh)\n(.*?)```", re.DOTALL)
 PROJECT = re.compile(r"```yaml\n# social/headrace.yml\n(.*?)```", re.DOTALL)
 PORT = "8080"
-DONE = "that was all"
 SHOWN_WITHIN_S = 60.0
 """The feed promises two seconds; a machine that runs other tests may need more."""
 
@@ -43,38 +41,11 @@ pytestmark = [
 ]
 
 
-class Shell:
-    """One shell for all commands, since they set variables."""
-
-    def __init__(self, folder: Path) -> None:
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        self._bash = subprocess.Popen(
-            ["bash"],
-            cwd=folder,
-            env={**os.environ, "PATH": path, "COLUMNS": "80"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, command: str) -> str:
-        assert self._bash.stdin is not None and self._bash.stdout is not None
-        self._bash.stdin.write(f"{command}\necho; echo {DONE}\n")
-        self._bash.stdin.flush()
-        lines = iter(self._bash.stdout.readline, f"{DONE}\n")
-        said = "".join(lines)
-        return said.removesuffix("\n") if said.endswith("\n\n") or said == "\n" else said
-
-    def end(self) -> None:
-        self._bash.communicate("headrace down social\n", timeout=60)
-
-
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     opened = Shell(tmp_path)
     yield opened
-    opened.end()
+    opened.end("headrace down social")
 
 
 def test_the_page_leads_from_nothing_to_a_feed_that_is_served(shell: Shell, tmp_path: Path) -> None:
@@ -83,7 +54,7 @@ def test_the_page_leads_from_nothing_to_a_feed_that_is_served(shell: Shell, tmp_
     assert section is not None and declared is not None
     (tmp_path / "social").mkdir()
     (tmp_path / "social" / "headrace.yml").write_text(declared[1])
-    port = _find_free_port()
+    port = find_free_port()
     shown = BLOCK.sub(lambda block: f"```{block[1]}\n{_replay(block[1], block[2], shell, port)}```", section[0])
     if os.environ.get("UPDATE_GOLDEN") == "1":
         PAGE.write_text(text.replace(section[0], shown), encoding="utf-8")
@@ -98,13 +69,7 @@ def _replay(kind: str, block: str, shell: Shell, port: str) -> str:
             said = shell.run(command.replace(PORT, port) + " || echo FAILED")
             assert "FAILED" not in said, said
         return block
-    return "".join(f"{command}\n{_run(command, shown, shell, port)}" for command, shown in _split_commands(block))
-
-
-def _split_commands(block: str) -> Iterator[tuple[str, str]]:
-    for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE)[1:]:
-        command, _, shown = part.partition("\n")
-        yield command, shown
+    return "".join(f"{command}\n{_run(command, shown, shell, port)}" for command, shown in split_commands(block))
 
 
 def _run(command: str, shown: str, shell: Shell, port: str) -> str:
@@ -122,9 +87,3 @@ def _settle(text: str) -> str:
     for what, name in DIFFERS:
         text = what.sub(name, text)
     return text
-
-
-def _find_free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])

@@ -63,8 +63,13 @@ LIGHT = {
     "headrace.app.reading": {"connect", "model", "run", "site", "coordinate"},
     "headrace.app.feeds": {"plan", "connect", "model"},
     "headrace.app.placing": {"plan", "connect", "model"},
+    "headrace_device": {"connect", "run", "model"},
+    "headrace.doors.device": set(),
+    "headrace.doors.device.main": {"model"},
 }
-"""What people wait for: these may import less than their area, above all nothing that reads projects."""
+"""What people wait for, and what a device runs: these may not import all that their area may, above all nothing that
+reads projects. `headrace_device` is the app of a device.
+"""
 
 CONNECT, DOORS = frozenset({"connect"}), frozenset({"doors"})
 ONLY_IN = {

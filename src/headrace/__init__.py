@@ -54,6 +54,16 @@ _HOMES = {
 _NAMES_THERE = {"changes": "iterate_changes"}
 
 
+def _find_version() -> str:
+    """The package of devices is this one without all that only the cloud needs."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("headrace")
+    except PackageNotFoundError:
+        return version("headrace-device")
+
+
 if not TYPE_CHECKING:  # a module with __getattr__ has every name, for type checkers
 
     def __getattr__(name: str) -> object:
@@ -62,9 +72,7 @@ if not TYPE_CHECKING:  # a module with __getattr__ has every name, for type chec
 
             return getattr(import_module(_HOMES[name]), _NAMES_THERE.get(name, name))
         if name == "__version__":
-            from importlib.metadata import version
-
-            return version("headrace")
+            return _find_version()
         raise AttributeError(f'module "headrace" has no attribute "{name}"')
 
 

@@ -10,6 +10,6 @@ if __name__ == "__main__":
     if not sys.flags.safe_path:
         del sys.path[0]
 
-    from headrace.doors.cli.main import main
+    from headrace.doors.start import main
 
     main()

@@ -43,10 +43,14 @@ class Moment:
 
 @dataclass
 class FeedWorld:
-    """`keep` events of a producer are in its log, `shown` of them are stored ahead."""
+    """`keep` events of a producer are in its log, `shown` of them are stored ahead.
+
+    Without ids, events of a producer are told apart by their times.
+    """
 
     shown: int
     keep: int
+    has_ids: bool = True
     moments: list[tuple[int, Moment]] = field(default_factory=lambda: [(BEGIN, Moment())])
 
     @property
@@ -65,6 +69,9 @@ class FeedWorld:
         rows = set()
         for producer in {producer for producer, _ in moment.events}:
             own = [(ts, id_, body) for (who, id_), (ts, body) in moment.events.items() if who == producer]
+            if not self.has_ids:
+                last = {ts: body for ts, _, body in sorted(own, key=lambda row: row[:2])}
+                own = [(ts, "", body) for ts, body in last.items()]
             for ts, id_, body in sorted(own, key=lambda row: row[:2], reverse=True)[: self.keep]:
                 rows.add((producer, ts, id_, json.dumps(body)))
         return rows

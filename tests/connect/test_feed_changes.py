@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChanges, StreamPlace
-from headrace.run.feeds.page import SECOND
+from headrace.run.feeds.page import SECOND, PageEntry
 from headrace.run.ports import FeedReader
 from tests.connect.feed_world import CONSUMERS, PARTS, PRODUCERS, FeedWorld, Moment, first_moment, next_moment
 from tests.connect.test_feed_stores import ANY_SIZE, BOB_AND_ZOE, KEEP, Place, a_world, fill, place, valkey_url
@@ -18,7 +18,7 @@ from tests.connect.test_feed_stores import ANY_SIZE, BOB_AND_ZOE, KEEP, Place, a
 __all__ = ["place", "valkey_url"]
 
 NOW = StreamPlace(2**62)
-Kept = dict[tuple[str, str], tuple[int, Any]]
+Kept = dict[tuple[str, str | int], tuple[int, Any]]
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Listener:
         """Hears some changes, and goes on from there the next time."""
         assert found.is_complete
         for position, change in enumerate(found.changes[:most]):
-            key = change.entry.producer, change.entry.id
+            key = name_entry(change.entry)
             if change.is_gone:
                 self.kept.pop(key, None)
             else:
@@ -51,19 +51,24 @@ def read_changes(reader: FeedReader, consumer: str, place: StreamPlace) -> FeedC
     return found
 
 
+def name_entry(entry: PageEntry) -> tuple[str, str | int]:
+    """What tells an entry apart from others."""
+    return entry.producer, entry.id or entry.time
+
+
 def find_kept(world: FeedWorld, consumer: str, t: int) -> Kept:
-    return {(one.producer, one.id): (one.time, one.body) for one in world.entries(consumer, t)}
+    return {name_entry(one): (one.time, one.body) for one in world.entries(consumer, t)}
 
 
 @settings(ANY_SIZE)
-@given(seed=st.integers(0, 2**32))
-def test_whoever_keeps_what_is_told_has_what_pages_can_show(place, seed):
+@given(has_ids=st.booleans(), seed=st.integers(0, 2**32))
+def test_whoever_keeps_what_is_told_has_what_pages_can_show(place, has_ids, seed):
     with place.another() as another:
-        listen(another, Random(seed))
+        listen(another, has_ids, Random(seed))
 
 
-def listen(place: Place, random: Random) -> None:
-    world, gone = FeedWorld(3, KEEP), dict[tuple[str, str], Any]()
+def listen(place: Place, has_ids: bool, random: Random) -> None:
+    world, gone = FeedWorld(3, KEEP, has_ids), dict[tuple[str, str], Any]()
     follows = {(who, whom): random.random() < 0.5 for who in CONSUMERS for whom in PRODUCERS if random.random() < 0.7}
     world.change(Moment(first_moment(random, world.t).events, follows))
     store, reader = fill(place, world), place.open_reader()

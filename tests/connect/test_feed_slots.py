@@ -97,6 +97,7 @@ def use_everything(store: RedisFeedStore, reader: RedisFeedReader) -> None:
             reader.read_page(consumer, rules, make_page(rules, read).next)
             reader.read_ends(consumer, world.t, 4)
             reader.mark_seen(consumer, (world.t, "x"))
+            reader.hide("anna", "bob", "mute")
             reader.count_unread(consumer)
         reader.read_changes([(consumer, StreamPlace(world.t - SECOND)) for consumer in CONSUMERS])
     reader.read_newest(PRODUCERS, 2)

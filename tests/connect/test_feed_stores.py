@@ -20,7 +20,7 @@ from headrace.connect.postgres.feed_reader import PostgresFeedReader
 from headrace.connect.postgres.feed_store import PostgresFeedStore
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.redis.feed_store import RedisFeedReader, RedisFeedStore
-from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
+from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs, UsageError
 from headrace.run.feeds.batch import EVENTS_PART, Flip, part_of
 from headrace.run.feeds.enough import find_floor
 from headrace.run.feeds.page import (
@@ -155,14 +155,14 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 @settings(ANY_SIZE)
-@given(rules=rules_of_feeds(), seed=st.integers(0, 2**32))
-def test_pages_are_what_raw_events_say_at_their_time_whatever_breaks(place, rules, seed):
+@given(rules=rules_of_feeds(), has_ids=st.booleans(), seed=st.integers(0, 2**32))
+def test_pages_are_what_raw_events_say_at_their_time_whatever_breaks(place, rules, has_ids, seed):
     with place.another() as another:
-        run_history(another, rules, Random(seed))
+        run_history(another, rules, has_ids, Random(seed))
 
 
-def run_history(place: Place, rules: PageRules, random: Random) -> None:
-    world, epoch, reader = FeedWorld(rules.shown, KEEP), 1, place.open_reader()
+def run_history(place: Place, rules: PageRules, has_ids: bool, random: Random) -> None:
+    world, epoch, reader = FeedWorld(rules.shown, KEEP, has_ids), 1, place.open_reader()
     store, gone = place.open_store(epoch), dict[tuple[str, str], Any]()
     clocks: dict[int, int] = {}
     world.change(first_moment(random, world.t))
@@ -262,6 +262,24 @@ def test_who_follows_many_gets_the_pages_of_who_looks_at_everybody(place, rules,
                 cursor = page.next
                 if cursor is None:
                     break
+
+
+def test_a_diverse_page_has_somebody_who_is_pulled_and_older_than_all_that_is_stored(place):
+    """What is stored ahead would fill the page; what comes after it there is no longer recent. To show a third entry of
+    p, the page needs everybody who is.
+    """
+    rules = PageRules(limit=7, more_than=2, within_s=60.0)
+    with place.another() as another:
+        world = FeedWorld(3, 3)
+        ages = [("p", (1, 2, 3)), ("q", (4, 5)), ("s", (6, 7)), ("u", (8, 9, 500)), ("r", (30,))]
+        events: dict[tuple[str, str], tuple[int, Any]] = {
+            (who, id_): (world.t - age * SECOND, {})
+            for who, of_one in ages
+            for id_, age in zip("abc", of_one, strict=False)
+        }
+        world.change(Moment(events, {("anna", who): who != "r" for who, _ in ages}))
+        fill(another, world)
+        check_pages(another.open_reader(), rules, world, dict.fromkeys(PARTS, world.t))
 
 
 @settings(ANY_SIZE, max_examples=examples(15))
@@ -405,6 +423,26 @@ def test_what_is_muted_and_blocked_stays_hidden_until_both_are_taken_back(place)
     reader.hide("anna", "bob", "block")
     reader.unhide("anna", "bob", "block")
     assert ids_of(reader) == []
+
+
+def test_a_consumer_hides_only_so_many_and_the_other_side_of_blocks_does_not_count(place, monkeypatch):
+    for module in ("postgres.feed_reader", "redis.feed_store"):
+        monkeypatch.setattr(f"headrace.connect.{module}.MOST_HIDDEN", 3)
+    fill(place, a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True}))
+    reader = place.open_reader()
+    for number in range(5):
+        reader.hide("anna", f"blocker{number}", "blocked")
+    for producer, kind in (("bob", "mute"), ("bob", "block"), ("zoë", "mute")):
+        reader.hide("anna", producer, kind)
+    for kind in ("mute", "block"):
+        with pytest.raises(UsageError, match=r'"anna" mutes and blocks .* producers already'):
+            reader.hide("anna", "one too many", kind)
+    reader.hide("anna", "bob", "mute")
+    reader.hide("anna", "another blocker", "blocked")
+    reader.hide("ben", "bob", "mute")
+    assert len(reader.read_hidden("anna")) == 3 + 6
+    reader.unhide("anna", "zoë", "mute")
+    reader.hide("anna", "one more", "block")
 
 
 def test_unread_entries_are_counted_without_those_that_are_hidden(place):

@@ -117,7 +117,7 @@ SITUATIONS = (
             "headrace why 'home:anna<-bob'",
             "headrace whatif home --freshness 1s",
         ),
-        (Edit("headrace.yml", "reads: 322 /s", "reads: 10 /s"),),
+        (Edit("headrace.yml", "reads: 500 /s", "reads: 10 /s"),),
         ("headrace why 'home:anna<-bob'",),
     ),
 )

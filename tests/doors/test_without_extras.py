@@ -145,3 +145,10 @@ def test_every_module_of_an_extra_is_known(extra: str) -> None:
     for requirement in DECLARED["optional-dependencies"][extra]:
         found = modules.get(plain(requirement))  # None for programs that are no modules
         assert found is None or found & set(MODULES[extra]), f"name the module of {requirement}"
+
+
+def test_a_project_with_a_template_is_planned_without_the_packages_of_its_database(light: Ask) -> None:
+    status, said, wrong = light("plan", str(ROOT / "examples" / "friends"), "--json")
+    assert status == 0, wrong
+    (template,) = json.loads(said)["templates"]
+    assert template["pairs"] > 0 and "psycopg" in json.dumps(template)

@@ -60,10 +60,11 @@ def test_a_document_has_six_fields_and_every_number_a_unit_in_its_name_or_is_a_c
     assert document["at"] == 1_700_000_000.25
     assert json.loads(json.dumps(document)) == document
     counts = {"pushes", "pieces", "rows", "kept", "equal", "different", "not_compared"}
-    counts |= {"started", "ended", "pairs", "ahead", "shed"}
-    money = {"migration", "cost"}
-    assert all(name.endswith(("_s", "_h", "_bytes")) or name in counts | money for name in document["numbers"])
-    assert set(document["about"]) <= {"contracts", "sources", "databases", "feeds"}
+    counts |= {"started", "ended", "pairs", "ahead", "shed", "to_devices", "to_cloud", "on_devices", "moves"}
+    money = {"migration", "cost", "loss", "moving"}
+    ratios = {"ratio", "bound"}
+    assert all(name.endswith(("_s", "_h", "_bytes")) or name in counts | money | ratios for name in document["numbers"])
+    assert set(document["about"]) <= {"contracts", "sources", "databases", "feeds", "devices", "templates"}
 
 
 def test_every_kind_belongs_to_one_class() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from headrace.coordinate.feeds.calibrating import FeedCalibrating
 from headrace.coordinate.host import ServiceHost
 from headrace.model.errors import UnknownName
 from headrace.model.event_wire import EventsAsked
 from headrace.model.options import RunEngine
 from headrace.site.service import Service
+from headrace.site.troubles import CALIBRATION
 from tests.running.running_project import until
 from tests.running.test_feed_pages import Social
 
@@ -76,6 +79,22 @@ def test_somebody_who_asks_for_prices_is_told_what_they_change(social: Social, m
         assert answer["windows"] > 0 and answer["cpu_s"] > 0
         with pytest.raises(UnknownName, match='no feed "away" runs'):
             host.calibrate_feed("away")
+
+
+def test_prices_that_cannot_be_looked_at_are_a_trouble_until_they_can(social: Social, monkeypatch: Any) -> None:
+    monkeypatch.setattr("headrace.coordinate.feeds.calibrating.LEVEL_FOR_S", 3600.0)
+    with social.running() as service, hosting(service, social) as host:
+        with monkeypatch.context() as broken:
+            broken.setattr(FeedCalibrating, "find", lambda *_: json.loads("damaged"))
+            until(lambda: calibration_troubles(host) != [], "it is told")
+            (what,) = calibration_troubles(host)
+            assert what.startswith('whether feed "home" is to be calibrated cannot be found out: Expecting value')
+        until(lambda: calibration_troubles(host) == [], "it is over")
+        until(lambda: {"feed unpriced", "feed priced"} <= set(kinds_of(host)), "events tell of both")
+
+
+def calibration_troubles(host: ServiceHost) -> list[str]:
+    return [one.what for key, one in host.service.troubles.all().items() if key.startswith(CALIBRATION)]
 
 
 def test_a_calibration_that_fails_is_told_and_tried_later(social: Social, monkeypatch: Any) -> None:

@@ -13,7 +13,9 @@ from headrace.app.explaining import explain_running
 from headrace.coordinate.feeds.controller import FeedController
 from headrace.coordinate.feeds.deciding import FeedDeciding
 from headrace.coordinate.host import ServiceHost
+from headrace.doors.api.metrics import metrics_text
 from headrace.doors.cli.feed_text import why_pair_text
+from headrace.model.errors import UnknownName
 from headrace.model.event_wire import EventsAsked
 from headrace.model.explanation import WhyPair
 from headrace.site.feeds.pages import FeedPages
@@ -98,8 +100,9 @@ def test_why_tells_of_a_running_pair_as_it_was_decided(social: Social) -> None:
             assert answer.rates.reads_s is not None and answer.rates.reads_s > 0.0
             assert answer.rates.since_s is not None and 0.0 <= service.clock() / 1e6 - answer.rates.since_s < 300.0
             assert "since" in "\n".join(why_pair_text(answer)), "people are told since when"
-            (unknown,) = explain_running(host, "home:anna<-nobody").answers
-            assert isinstance(unknown, WhyPair) and not unknown.rates.measured
+            with pytest.raises(UnknownName, match='"anna" does not follow "nobody" in feed "home"'):
+                explain_running(host, "home:anna<-nobody")
+            assert 'headrace_feed_flips_total{feed="home"} 1.0' in metrics_text(host)
 
 
 def test_decisions_that_fail_are_a_trouble_until_they_work(social: Social, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,3 +145,38 @@ feeds:
                 until(lambda rows=rows: sorted(turn_pages(pages, "7")) == rows, change)  # type: ignore[misc]
                 own = [entry[1] for entry in turn_pages(pages, "7") if entry[0] == "p1"]
                 assert own == [str(pid) for author, pid, _ in found if author == "p1"], "newest first, without a gap"
+
+
+@pytest.mark.live
+def test_events_without_ids_take_no_places_of_those_that_pages_show(tmp_path: Path, postgres_dsn: str) -> None:
+    (tmp_path / "headrace.yml").write_text("""
+project: social
+sites: {us: {}}
+sources:
+  memos: {kind: table, at: us, postgres: {dsn: "${DSN}", table: public.memos}, key: pid}
+feeds:
+  home: {events: {source: memos, producer: author, time: ts, id: slug}, keep: 3, limit: 4, freshness: 2 s, follows: api}
+""")
+    wanted = "SELECT slug FROM memos WHERE slug IS NOT NULL ORDER BY ts DESC, slug DESC"
+    with psycopg.connect(postgres_dsn, autocommit=True) as session:
+        session.execute("CREATE TABLE memos (pid bigint PRIMARY KEY, author text, ts timestamptz, slug text)")
+        session.execute(
+            "INSERT INTO memos SELECT n, 'bob', '2026-01-01Z'::timestamptz + n * '1 min'::interval,"
+            " CASE WHEN n % 3 = 0 THEN 's' || n END FROM generate_series(1, 30) n"
+        )
+        world = World(tmp_path, {"DSN": postgres_dsn})
+        with world.running() as service, closing(open_pages(service, world)) as pages:
+            world.write("follows", [("anna", "bob"), ("ben", "bob")])
+            world.write("decisions", [("anna", "bob")])
+            until(lambda: pages.keepers.progress()["home"][0] is not None, "the store is filled")
+            until(lambda: pages.read("home", "anna")["stored"] == 3, "what the store keeps is stored ahead")
+            for change in (
+                "SELECT",
+                "INSERT INTO memos SELECT 100 + n, 'bob', '2026-01-02Z', NULL FROM generate_series(1, 10) n",
+                "UPDATE memos SET slug = 'now' WHERE pid = 105",
+                "UPDATE memos SET slug = NULL WHERE pid = 27",
+            ):
+                session.execute(change)
+                slugs = [slug for (slug,) in session.execute(wanted)]
+                for who in ("anna", "ben"):
+                    until(lambda who=who, slugs=slugs: [one[1] for one in turn_pages(pages, who)] == slugs, change)  # type: ignore[misc]

@@ -73,3 +73,41 @@ def test_an_aggregate_that_changes_replaces_its_entry(tmp_path: Path, postgres_d
                     world.write("decisions", [("anna", "red"), ("anna", "blue")])
                     until(lambda: pages.read("home", "anna")["stored"] == 3, "the first page is stored ahead")
                     decided = True
+
+
+@pytest.mark.live
+def test_without_ids_a_feed_goes_on_through_rows_of_one_time(tmp_path: Path, postgres_dsn: str) -> None:
+    """All that a producer says at one time is one entry, for as long as any of it is there."""
+    (tmp_path / "headrace.yml").write_text(
+        PROJECT.replace("view: hourly, producer: team, time: hour", "view: each, producer: team, time: at")
+    )
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views" / "each.sql").write_text("SELECT team, at, gid AS goals FROM goals")
+    wanted = "SELECT DISTINCT to_char(at, 'HH24:MI') AS minute FROM goals ORDER BY minute DESC"
+    with psycopg.connect(postgres_dsn, autocommit=True) as session:
+        session.execute("CREATE TABLE goals (gid bigint PRIMARY KEY, team text, at timestamp)")
+        session.execute(
+            "INSERT INTO goals SELECT n, 'red', '2026-01-01'::timestamp + n / 2 * '1 min'::interval"
+            " FROM generate_series(1, 16) n"
+        )
+        world = World(tmp_path, {"DSN": postgres_dsn})
+        with world.running() as service, closing(open_pages(service, world)) as pages:
+            world.write("follows", [("anna", "red"), ("ben", "red")])
+            world.write("decisions", [("anna", "red")])
+            for change in (
+                "SELECT",
+                "INSERT INTO goals VALUES (100, 'red', '2026-01-01T00:30:00'), (101, 'red', '2026-01-01T00:30:00')",
+                "INSERT INTO goals VALUES (102, 'red', '2026-01-01T00:30:00')",
+                "DELETE FROM goals WHERE gid IN (100, 102)",
+                "DELETE FROM goals WHERE gid = 101",
+            ):
+                session.execute(change)
+                minutes = [minute for (minute,) in session.execute(wanted)]
+                for who in ("anna", "ben"):
+                    until(lambda who=who, minutes=minutes: read_minutes(pages, who) == minutes, change)  # type: ignore[misc]
+            assert pages.read("home", "anna")["stored"] and not service.troubles.all()
+
+
+def read_minutes(pages: FeedPages, consumer: str) -> list[str] | None:
+    found = read_all(pages, consumer)
+    return None if found is None else [time[11:16] for _, time, _ in found]

@@ -34,6 +34,7 @@ project: social
 sites: {us: {}}
 feeds:
   home: {events: api, follows: api, limit: 4, freshness: 2 s}
+  wall: {events: api, follows: api}
 """
 DAY = dt.timedelta(days=1)
 ODD = ("a/b", "100%", "zoë ü", "why", "events", "tokens", "a?b#c", "stream")
@@ -128,6 +129,8 @@ def test_any_name_can_read_its_feed_with_its_own_token_and_do_nothing_else(serve
         assert app.patch("/feeds/home/anna").status_code == 405
         assert app.get("/feeds/home/anna/nothing").status_code == 404
         assert app.get("/feeds/home/why/why/o%2Fx").json()["name"] == "home:why<-o/x"
+        for unknown in ("home/why/why/nobody", "home/why/nobody/o%2Fx", "other/why/why/o%2Fx"):
+            assert app.get(f"/feeds/{unknown}").status_code == 404, unknown
         assert app.delete("/feeds/home/events/o%2Fx/2").json()["deleted"] is True
         until(lambda: read_ids(app, "a/b") == ["1"], "what was deleted is gone")
 
@@ -223,6 +226,32 @@ def test_what_servers_serve_is_counted_by_the_service(served: Served) -> None:
             assert client.get("/feeds/home/anybody").status_code == 200
     until(lambda: count_pages(served) >= before + 20, "all reads were reported", 20)
     assert served.headrace("status", str(served.folder))["feeds"][0]["p95_ms"] > 0
+
+
+def test_metrics_tell_an_app_of_the_feeds_that_it_may_use_and_of_no_others(served: Served) -> None:
+    limited = served.headrace("feeds", "tokens", "add", "limited", str(served.folder), "--feed=wall")["token"]
+    for token, feeds in ((limited, {"wall"}), (served.token, {"home", "wall"})):
+        with served.client(token) as client:
+            told = client.get("/metrics").text
+        assert {feed for feed in ("home", "wall") if f'feed="{feed}"' in told} == feeds
+    served.headrace("feeds", "tokens", "revoke", "limited", str(served.folder))
+
+
+def test_why_and_whatif_go_by_prices_that_were_calibrated(served: Served) -> None:
+    folder = str(served.folder)
+    (before,) = served.headrace("why", "wall", folder)["answers"]
+    assert not before["prices"]["calibrated"]
+    told = served.headrace("feeds", "calibrate", "wall", folder)["prices"]
+    until(lambda: served.headrace("why", "wall", folder)["answers"][0]["prices"]["calibrated"], "prices are known")
+    (why,) = served.headrace("why", "wall", folder)["answers"]
+    used = [why["prices"][name] for name in ("store_s", "fetch_s", "batch_s", "read_s", "event_s", "engine_s")]
+    wanted = [*(told[name]["used"] for name in ("H", "L", "L0", "read", "event")), told["H"]["engine_s"]]
+    assert used == pytest.approx(wanted, rel=0.5), "what operators take is learnt all the time"
+    service = json.loads((served.folder / ".headrace" / "service.json").read_text())
+    headers = {"Authorization": f"Bearer {service['token']}"}
+    asked = httpx.get(f"http://127.0.0.1:{service['port']}/why/wall", headers=headers, timeout=30).json()
+    assert asked["answers"][0]["prices"]["calibrated"], "the service says the same"
+    assert served.headrace("whatif", "wall", folder, "--freshness=10s")["after"]["kept"]
 
 
 def count_pages(served: Served) -> float:
@@ -374,11 +403,11 @@ def test_what_is_new_is_counted_by_commands_and_in_python(served: Served) -> Non
 
 
 def test_servers_follow_the_plan_and_wait_for_the_store(served: Served) -> None:
-    wall = "  wall: {events: api, follows: api, limit: 2, freshness: 2 s}\n"
-    (served.folder / "headrace.yml").write_text(PROJECT.replace("limit: 4", "limit: 3") + wall)
+    news = "  news: {events: api, follows: api, limit: 2, freshness: 2 s}\n"
+    (served.folder / "headrace.yml").write_text(PROJECT.replace("limit: 4", "limit: 3") + news)
     served.headrace("apply", str(served.folder))
     with served.client() as app:
-        until(lambda: app.get("/feeds/wall/anna").status_code == 200, "a new feed is served")
+        until(lambda: app.get("/feeds/news/anna").status_code == 200, "a new feed is served")
         until(lambda: app.get("/feeds/home/anna", params={"limit": 4}).status_code == 422, "with the new rules")
         os.kill(find_store(served.folder), signal.SIGKILL)
         kinds = set()
@@ -387,7 +416,7 @@ def test_servers_follow_the_plan_and_wait_for_the_store(served: Served) -> None:
     (served.folder / "headrace.yml").write_text(PROJECT)
     served.headrace("apply", str(served.folder))
     with served.client() as app:
-        until(lambda: app.get("/feeds/wall/anna").status_code == 404, "a feed that is gone is not served")
+        until(lambda: app.get("/feeds/news/anna").status_code == 404, "a feed that is gone is not served")
 
 
 def answer_of(client: httpx.Client) -> int:

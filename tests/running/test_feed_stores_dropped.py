@@ -14,6 +14,8 @@ from headrace.app.preparing import Applied, prepare
 from headrace.connect.postgres.feed_target import PostgresFeedTarget
 from headrace.coordinate.perform import apply_plan
 from headrace.doors.documents import applied_document
+from headrace.model.event_wire import EventsAsked
+from headrace.model.events import Event
 from headrace.model.notes import KeptFeedStore, read_notes
 from headrace.model.options import ApplyWishes
 from headrace.run.push.items import HereRunner
@@ -130,6 +132,14 @@ def test_a_store_with_another_address_is_left_since_it_may_be_the_same_place(pro
             assert found is not None and found[0].address == project.environment["NEW"]
             assert project.tables == {"home", "wall", "others"}
             assert reader.read_hidden("anna") == [("bob", "mute")]
+        until(lambda: left_of(service) != [], "an event tells of it")
+        (left,) = left_of(service)
+        assert left.text == 'the earlier postgres store of feed "home" in ${HOME_DSN} is left as it is'
+        assert left.reason is not None and "drop tables headrace_feeds.home_*" in left.reason
+
+
+def left_of(service: Service) -> list[Event]:
+    return [one.event for one in service.ledger.events(EventsAsked(limit=1000)) if one.event.kind == "store left"]
 
 
 def test_a_running_feed_whose_new_terms_are_refused_goes_on_as_it_was(project: Project) -> None:

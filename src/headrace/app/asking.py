@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 from headrace.connect.service_client import ask
 from headrace.coordinate.telling import HINT, TROUBLE, WaitLines
-from headrace.model.errors import ConnectError, InputError, UsageError
+from headrace.model.errors import ConnectError, HeadraceError, UsageError
 from headrace.model.options import ApplyWishes
 from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
@@ -125,6 +125,22 @@ def _ask_feed(
     return answer
 
 
+def read_devices(directory: Path) -> dict[str, Any]:
+    """Devices of the running project, as a document."""
+    return _ask_service(directory, "/devices")
+
+
+def read_device_plan(directory: Path, device: str) -> dict[str, Any]:
+    """What a device was told to do, as a document."""
+    return _ask_service(directory, f"/devices/{quote(device, safe='')}/plan")
+
+
+def _ask_service(directory: Path, path: str) -> dict[str, Any]:
+    process = _find_process(directory)
+    answer: dict[str, Any] = ask(process.port, process.token, "GET", path, within_s=ANSWER_WITHIN_S)
+    return answer
+
+
 def calibrate_feed(directory: Path, feed: str) -> dict[str, Any]:
     """Measures the prices of a feed now, as a document."""
     process = _find_process(directory)
@@ -170,7 +186,7 @@ def _look_at(process: ServiceProcess) -> tuple[str, list[Trouble]]:
     """What the service is doing, and what is wrong there."""
     try:
         status = ask(process.port, process.token, "GET", "/status", within_s=ANSWER_WITHIN_S)
-    except (ConnectError, InputError):
+    except HeadraceError:
         return "the service does not answer", []
     phase = status["service"]["phase"] or ""
     return "planning" if phase == "running" else phase, [Trouble.from_json(one) for one in status["troubles"]]

@@ -14,37 +14,29 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headrace.app.demo_feed import FEED, DemoReaders, FeedResult, choose_people, compare_pages
+from headrace.app.demo_service import DemoService, open_sample
 from headrace.app.preparing import prepare, runnable
-from headrace.app.project import sample_project
 from headrace.app.reading import compare_views
-from headrace.app.running import Say, Serve, UpSettings, keep_promises, log_to, open_host
+from headrace.app.running import Say, Serve
 from headrace.connect.postgres.binaries import find_binaries
-from headrace.connect.postgres.sample import SampleDatabases, SampleLoad
+from headrace.connect.postgres.sample import SampleLoad
 from headrace.connect.postgres.server_user import server_user
-from headrace.connect.signals import hold_signals
 from headrace.coordinate.compare.compare import ComparedViews
-from headrace.coordinate.host import ServiceHost
-from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import read_project
 from headrace.declare.units import DURATION, Unreadable, read_amount
-from headrace.model.errors import ConnectError, UsageError
+from headrace.model.errors import UsageError
 from headrace.model.feed_names import feed_of
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import ContractPlan, Operator, Plan, PlanOptions, Sharing
 from headrace.plan.make import make_plan
-from headrace.site.engine.start import StartedEngine, start_engine
-from headrace.site.folder import Folder
-from headrace.site.last_status import State
 from headrace.site.service import clock_now
 
 GUEST_DATABASE, GUEST_VIEW = "posts", "wall"
@@ -58,9 +50,6 @@ QUICK_ENGINE = """
 engine: {memory: 1 GB, properties: {spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}}
 """
 
-LOADED_WITHIN_S = 300.0
-"""The sample is loaded within half a minute; on a machine that cannot, people do not wait for ever."""
-DOCTOR = "`headrace doctor` looks for the cause: Java, memory, disk"
 PHASES = {"starting captures": "capturing their changes", "starting the engine": "waiting for Spark"}
 
 
@@ -129,22 +118,9 @@ def read_duration(text: str) -> float:
         raise UsageError(error.message, error.hint) from error
 
 
-@contextmanager
-def open_demo(serve: Serve, say: Say) -> Iterator[Demo]:
-    """`say` is told what goes on. Everything that was started has ended afterwards, whatever happens within."""
-    folder = sample_project("apps")
-    if folder is None:
-        raise UsageError("the sample apps are not installed", "`headrace init DIR` writes a project to start from")
-    demo: Demo | None = None
-    try:
-        with hold_signals():  # those that came are heard at its end: within the `try`
-            demo = Demo(folder, serve, say)
-        yield demo
-    finally:
-        # Further interrupts are ignored while things end: one more would leave half of them behind.
-        with hold_signals(hear_later=False):
-            if demo is not None:
-                demo.close()
+def open_demo(serve: Serve, say: Say) -> AbstractContextManager[Demo]:
+    """`say` is told what goes on."""
+    return open_sample("apps", lambda sample: Demo(sample, serve, say))
 
 
 class Demo:
@@ -153,16 +129,7 @@ class Demo:
     def __init__(self, sample: Path, serve: Serve, say: Say) -> None:
         self._serve, self._say = serve, say
         self._began = time.monotonic()
-        self._root = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
-        with ExitStack() as failing:
-            failing.callback(shutil.rmtree, self._root, ignore_errors=True)
-            self._folder = _copy_project(sample, self._root)
-            failing.pop_all()
-        self._databases = SampleDatabases(self._root / "postgres", self._folder.project / "databases")
-        self._engine: StartedEngine | None = None
-        self._opened: ServiceHost | None = None
-        self._open = ExitStack()
-        self._threads = ThreadPoolExecutor(3, thread_name_prefix="demo")
+        self._sample = DemoService(sample, QUICK_ENGINE)
         self._seen: set[int] = set()
         self._looked_at: int | None = None
         self._load: SampleLoad | None = None
@@ -173,27 +140,21 @@ class Demo:
 
     def start(self) -> None:
         """Spark, PostgreSQL and the plan at the same time; returns when every view is there."""
-        log_to(self._folder.root / "service.log")
-        declared = read_project(self._folder.project, {}, None)
-        with hold_signals():
-            self._engine = start_engine(declared.engine, self._folder)
+        sample = self._sample
+        declared = read_project(sample.project, {}, None)
+        engine = sample.start_engine(declared.engine)
         self._say("starting PostgreSQL and Spark")
         # The sample declares all that planning needs, so nobody has to wait for the databases.
-        planned = self._threads.submit(prepare, self._folder.project, {}, ApplyWishes(), connect=False)
-        self._environment = self._databases.start()
-        self.guest_address = self._databases.admit_guest(GUEST_DATABASE)
-        prepared = runnable(planned.result(), self._engine.kind)
+        planned = sample.threads.submit(prepare, sample.project, {}, ApplyWishes(), connect=False)
+        self._environment = sample.databases.start()
+        self.guest_address = sample.databases.admit_guest(GUEST_DATABASE)
+        prepared = runnable(planned.result(), engine.kind)
         self._say("the databases are ready; reading them")
-        opening = open_host(self._folder, self._environment, self._engine, UpSettings(), self._serve)
-        with hold_signals():
-            self._opened = host = self._open.enter_context(opening)
-            host.start(prepared)
-            self._keeping = self._threads.submit(keep_promises, host, self._say, self._tell_phase)
-        self._wait_until_loaded(host, self._keeping)
-        self._load = self._databases.start_load()
-        self._readers = DemoReaders(self._databases.follows().list_followers(), self.read_page)
-        self._threads.submit(self._readers.run)
-        self._separate = self._threads.submit(make_plan, declared, PlanOptions(sharing=Sharing.NONE))
+        sample.serve(prepared, self._environment, self._serve, self._say, self._tell_phase)
+        self._load = sample.databases.start_load()
+        self._readers = DemoReaders(sample.databases.follows().list_followers(), self.read_page)
+        sample.threads.submit(self._readers.run)
+        self._separate = sample.threads.submit(make_plan, declared, PlanOptions(sharing=Sharing.NONE))
         self.first_view_s = time.monotonic() - self._began
         self._running_since = time.monotonic()
 
@@ -201,36 +162,18 @@ class Demo:
         if phase.startswith(("starting", "computing")):
             self._say(PHASES.get(phase, phase))
 
-    def _wait_until_loaded(self, host: ServiceHost, keeping: Future[None]) -> None:
-        began = time.monotonic()
-        while host.state is not State.RUNNING:
-            if keeping.done():
-                error = keeping.exception()
-                raise ConnectError(f"the sample apps could not be loaded: {error}", DOCTOR) from error
-            if time.monotonic() - began > LOADED_WITHIN_S:
-                phase = "" if host.service.loading is None else f" ({host.service.loading.phase})"
-                late = f"it takes longer than {LOADED_WITHIN_S:.0f} s"
-                raise ConnectError(f"the sample apps could not be loaded{phase}: {late}", DOCTOR)
-            time.sleep(0.1)
-
     # Look
-
-    @property
-    def _host(self) -> ServiceHost:
-        assert self._opened is not None, "call `start` first"
-        return self._opened
 
     @property
     def plan(self) -> Plan:
         """What runs; it may move by itself."""
-        running = self._host.service.running
+        running = self._sample.host.service.running
         assert running is not None, "every view is there after `start`"
         return running.plan
 
     def lags(self) -> tuple[Lag, ...]:
         """The lags of all promises. Raises if the service has failed."""
-        if self._keeping.done():
-            self._keeping.result()
+        self._sample.check()
         looked = self._look_at_contracts()
         views = tuple(_lag(one, looked.get(one.contract, {})) for one in self._promised())
         return (*views, self._feed_lag())
@@ -246,16 +189,16 @@ class Demo:
         return Lag(FEED, "feed", feed.site, feed.freshness_s, seen.get("lag_s"), worst_s)
 
     def _feed_status(self) -> Mapping[str, Any]:
-        return next((one for one in self._host.status()["feeds"] if one["id"] == FEED), {})
+        return next((one for one in self._sample.host.status()["feeds"] if one["id"] == FEED), {})
 
     def read_page(self, who: str) -> Mapping[str, Any]:
         """A page of somebody's feed. Raises `ConnectError` while it is being filled."""
-        return self._host.service.feed_door.read(FEED, who, None, None)
+        return self._sample.host.service.feed_door.read(FEED, who, None, None)
 
     def arrivals(self) -> tuple[Arrival, ...]:
         """Rows of visitors that came to the view since the last call."""
         found = []
-        upto, changes = self._host.reader().changes(GUEST_VIEW, self._looked_at)
+        upto, changes = self._sample.host.reader().changes(GUEST_VIEW, self._looked_at)
         for t, _, came in changes:
             for row in came.to_pylist():
                 post, body = row["post"], row["body"]
@@ -281,7 +224,7 @@ class Demo:
 
     @property
     def project(self) -> Path:
-        return self._folder.project
+        return self._sample.project
 
     # End
 
@@ -293,12 +236,12 @@ class Demo:
         load = self._load
         assert load is not None
         seconds, kept = time.monotonic() - self._running_since, tuple(self._judge_promises())
-        found = compare_views(self._folder.project, self._environment)
+        found = compare_views(self._sample.project, self._environment)
         load.stop()
         feed = self._judge_feed()
-        plan, service = self.plan, self._host.status()["service"]
+        plan, service = self.plan, self._sample.host.status()["service"]
         moved = [name for name, edge in plan.graph.edges.items() if edge.op is Operator.COPY]
-        accounts = self._host.service.accounts
+        accounts = self._sample.host.service.accounts
         return Closing(
             seconds=seconds,
             first_view_s=self.first_view_s,
@@ -320,7 +263,7 @@ class Demo:
         assert readers is not None
         readers.end.set()
         feed, people = self.plan.catalogue.feeds[FEED], choose_people(readers.people)
-        different = compare_pages(people, self.read_page, self._databases.follows().find_newest, feed.limit)
+        different = compare_pages(people, self.read_page, self._sample.databases.follows().find_newest, feed.limit)
         seen = self._feed_status()
         return FeedResult(
             freshness_s=feed.freshness_s,
@@ -342,32 +285,12 @@ class Demo:
 
     def _look_at_contracts(self) -> dict[str, dict[str, Any]]:
         """What the last look found, by contract."""
-        return {one["id"]: one for one in self._host.audit()["contracts"]}
+        return {one["id"]: one for one in self._sample.host.audit()["contracts"]}
 
     def close(self) -> None:
-        with ExitStack() as ending:  # the last one first, and all of them whatever one raises
-            ending.callback(shutil.rmtree, self._root, ignore_errors=True)
-            ending.callback(self._databases.stop)
-            ending.callback(self._open.close)
-            ending.callback(self._threads.shutdown, wait=True, cancel_futures=True)
-            if self._readers is not None:
-                ending.callback(self._readers.end.set)
-            if self._opened is not None:
-                ending.callback(self._opened.stop.set)
-            elif self._engine is not None:
-                ending.callback(self._engine.end)
+        self._sample.close(*(() if self._readers is None else (self._readers.end.set,)))
 
 
 def _lag(promised: ContractPlan, looked: Mapping[str, Any]) -> Lag:
     lag_s, worst_s = looked.get("lag_s"), looked.get("worst_lag_s", 0.0)
     return Lag(promised.contract, promised.view, promised.site, promised.freshness_s, lag_s, worst_s)
-
-
-def _copy_project(sample: Path, root: Path) -> Folder:
-    project = root / sample.name
-    shutil.copytree(sample, project, ignore=shutil.ignore_patterns(".headrace"))
-    with (project / PROJECT_FILE).open("a") as file:
-        file.write(QUICK_ENGINE)
-    folder = Folder(project)
-    folder.prepare()
-    return folder

@@ -14,6 +14,7 @@ from headrace.connect.files import open_private
 from headrace.coordinate.telling import Progress
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.model.trouble import Trouble
+from headrace.site.devices.processes import BrokerSettings
 from headrace.site.feeds.servers import FeedServerSettings
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, last_status
@@ -44,6 +45,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     folder = Folder(directory)
     if settings.feed_servers is not None:
         settings.feed_servers.check()
+    settings.broker.check()
     refuse_second(folder, say)
     if not (directory / PROJECT_FILE).is_file():
         load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
@@ -55,6 +57,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words += ["--shape-links"] if settings.shape_links else []
     words += ["--moved"] if settings.moved else []
     words += _name_servers(settings.feed_servers)
+    words += _name_broker(settings.broker)
     with open_private(output) as out, open_private(errors) as err:
         child = spawn_detached(module_command("headrace", *words), out, err)
     told, process, status, progress, waits_for = 0, None, None, Progress(), None
@@ -102,3 +105,11 @@ def _tell_more(file: Path, told: int, say: Say) -> int:
     for line in whole.splitlines():
         say(line)
     return told + len(whole)
+
+
+def _name_broker(broker: BrokerSettings) -> list[str]:
+    if broker == BrokerSettings():
+        return []
+    words = ["--broker-host", broker.host, "--broker-port", str(broker.port)]
+    words += [] if broker.certificate is None else ["--broker-cert", broker.certificate]
+    return words + ([] if broker.key is None else ["--broker-key", broker.key])

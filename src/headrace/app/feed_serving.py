@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from headrace.connect.machine import allow_open_files
 from headrace.connect.service_client import ask
 from headrace.connect.shared_port import share_port
 from headrace.model.errors import ConnectError, HeadraceError
@@ -39,6 +40,7 @@ __all__ = [
     "HiddenKind",
     "PagesTimed",
     "StreamPlace",
+    "allow_open_files",
     "open_feed_serving",
     "read_micros",
     "share_port",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.app.project import planned_catalogue
+from headrace.app.template_rows import place_templates_of
 from headrace.model.difference import Difference
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.document import plan_document
@@ -22,7 +23,8 @@ __all__ = ["Difference", "Planned", "plan_and_compare", "plan_document", "plan_o
 
 def plan_project(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Plan:
     """The plan of a project's files. Databases are asked only when the files do not say what planning needs."""
-    return make_plan(planned_catalogue(directory, environment), options)
+    plan = make_plan(planned_catalogue(directory, environment), options)
+    return place_templates_of(plan, directory, environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Planned:
 def plan_and_compare(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Planned:
     """The plan of a project's files, and what applying them would change."""
     catalogue = planned_catalogue(directory, environment)
-    plan = make_plan(catalogue, options)
+    plan = place_templates_of(make_plan(catalogue, options), directory, environment)
     if not Folder(directory).root.exists():
         return Planned(plan, None)
     # Imported only if the project has run: what compares plans takes as long to import as a small plan to make.
@@ -51,4 +53,5 @@ def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOp
     from headrace.app.comparing import plan_on_running
 
     catalogue = planned_catalogue(directory, environment)
-    return plan_on_running(directory, catalogue) or make_plan(catalogue, options)
+    plan = plan_on_running(directory, catalogue) or make_plan(catalogue, options)
+    return place_templates_of(plan, directory, environment)

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +40,7 @@ from headrace.model.events import ServiceRecovered, ServiceStarted
 from headrace.model.log import Commit
 from headrace.model.options import RunEngine
 from headrace.run.push.simulated_links import SimulatedLinksRunner
+from headrace.site.devices.processes import BrokerSettings
 from headrace.site.engine.settings import engine_to_start, heap_bytes
 from headrace.site.engine.start import StartedEngine, start_engine
 from headrace.site.engine.watchdog import EngineWatch, Watchdog
@@ -60,6 +61,7 @@ from headrace.site.snapshot import find_error
 from headrace.site.troubles import DISK
 
 __all__ = [
+    "BrokerSettings",
     "FeedServerSettings",
     "Say",
     "Serve",
@@ -88,7 +90,8 @@ class UpSettings:
     """Port 0 is any that is free. With `shape_links`, transfers between sites take as long as links are declared to.
 
     `engine` is of the kind that the project says unless another is named. `moved` takes the state in the folder for its
-    own, wherever it was made. Without `feed_servers` the service itself serves feeds, on its own port.
+    own, wherever it was made. Without `feed_servers` the service itself serves feeds, on its own port. `broker` is
+    where the broker listens that projects with templates have.
     """
 
     port: int = 0
@@ -96,6 +99,7 @@ class UpSettings:
     shape_links: bool = False
     moved: bool = False
     feed_servers: FeedServerSettings | None = None
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
 
 
 class Server(Protocol):
@@ -123,6 +127,7 @@ def run_project(
     folder = Folder(directory)
     if settings.feed_servers is not None:
         settings.feed_servers.check()
+    settings.broker.check()
     refuse_second(folder, say)
     folder.check_ledger()
     if not settings.moved:
@@ -189,7 +194,8 @@ def open_host(
         try:
             write_process(folder, this_process(service.lease, server.port, token, folder))
             serving = host.serving_feeds(settings.feed_servers)
-            with serving, host.replanning(), host.checking(), host.deciding_feeds():
+            deciding, devices = host.deciding_feeds(), host.running_devices(settings.broker)
+            with serving, host.replanning(), host.checking(), deciding, devices:
                 yield host
         finally:
             server.stop()

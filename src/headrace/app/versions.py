@@ -9,6 +9,7 @@ from headrace.model.feed_names import name_stored
 from headrace.model.feed_plan import FeedPlan
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan
+from headrace.plan.make import expand_declared, plan_declared
 from headrace.plan.versions import Asked, plan_versions
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced, read_forced_promises
@@ -18,13 +19,31 @@ def plan_on_what_runs(
     folder: Folder, running: Plan | None, declared: Catalogue, wishes: ApplyWishes
 ) -> tuple[Plan, dict[str, float]]:
     """The plan, and what forced contracts are promised, in seconds. They stay forced while they ask for the same."""
-    settled, refused = _settle_feeds(declared, running)
+    settled, refused = _settle_feeds(_follow_rows(expand_declared(declared)), running)
     forced = _still_forced(folder, settled)
     if wishes.replan or running is None:
         forced = {name: settled.contracts[name].freshness_s for name in forced}
     asked = Asked(settled, forced, wishes.force, wishes.replan)
     plan, promised = plan_versions(running, asked, read_forced_promises(folder))
-    return (replace(plan, feeds=(*_describe_feeds(plan), *refused)) if declared.feeds else plan), promised
+    plan = replace(plan, feeds=(*_describe_feeds(plan), *refused)) if declared.feeds else plan
+    return _with_templates(plan), promised
+
+
+def _follow_rows(expanded: Catalogue) -> Catalogue:
+    """Adds views of the rows that decide where pairs of templates run: only who runs them has to know."""
+    if not expanded.templates:
+        return expanded
+    from headrace.plan.place.followed import follow_rows
+
+    return follow_rows(expanded)
+
+
+def _with_templates(plan: Plan) -> Plan:
+    if not plan.catalogue.templates:
+        return plan
+    from headrace.plan.place.family import with_templates
+
+    return with_templates(plan)
 
 
 def _settle_feeds(declared: Catalogue, running: Plan | None) -> tuple[Catalogue, tuple[FeedPlan, ...]]:
@@ -35,7 +54,6 @@ def _settle_feeds(declared: Catalogue, running: Plan | None) -> tuple[Catalogue,
     if not declared.feeds:
         return declared, ()
     from headrace.plan.feeds.family import settle_feeds
-    from headrace.plan.make import plan_declared
 
     settled, refused = settle_feeds(declared, plan_declared)
     ran = {} if running is None else running.catalogue.feeds

@@ -24,6 +24,19 @@ def address_space_bytes() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
+def allow_open_files(wanted: int) -> int:
+    """Has this process open so many files and connections, or as many as it may; how many that is.
+
+    What it may by itself is often 1,024, and what it may if it asks a multiple of that.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return wanted if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most
+
+
 def core_count() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0))

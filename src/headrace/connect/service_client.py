@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from headrace.model.errors import ConnectError, InputError, Location, Problem
+from headrace.model.errors import ConnectError, HeadraceError, InputError, Location, Problem, UnknownName
 
 
 def ask(
@@ -36,8 +37,17 @@ def ask(
     if answer.status < 300:
         return document
     if isinstance(document, dict) and "errors" in document:
-        raise InputError(_problem(one) for one in document["errors"])
+        raise _read_refusal(answer.status, [_problem(one) for one in document["errors"]])
     raise ConnectError(f"the service at port {port} answered with status {answer.status}")
+
+
+def _read_refusal(status: int, problems: Sequence[Problem]) -> HeadraceError:
+    """What a service has refused, as its status tells it (`doors/api/answers.py`)."""
+    if len(problems) == 1 and status == HTTPStatus.NOT_FOUND:
+        return UnknownName(problems[0].message, problems[0].hint)
+    if len(problems) == 1 and status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return ConnectError(problems[0].message, problems[0].hint)
+    return InputError(problems)
 
 
 def _problem(found: Mapping[str, Any]) -> Problem:

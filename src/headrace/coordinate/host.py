@@ -18,6 +18,7 @@ from typing import Any
 from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.changed_sources import StoppedSources
 from headrace.coordinate.check.checking import Checking
+from headrace.coordinate.devices.running_devices import RunningDevices
 from headrace.coordinate.feeds.running_feeds import RunningFeeds
 from headrace.coordinate.measured import write_measured
 from headrace.coordinate.perform import find_steps, load_running, start_going
@@ -41,6 +42,7 @@ from headrace.plan.share.revalue import Measured
 from headrace.run.check.pace import DEFAULT_BUDGET, CheckBudget
 from headrace.run.program import Program
 from headrace.site.auditor import last_look
+from headrace.site.devices.processes import BrokerSettings
 from headrace.site.feeds.servers import FeedServers, FeedServerSettings
 from headrace.site.folder import Folder
 from headrace.site.forced import write_forced
@@ -132,6 +134,7 @@ class ServiceHost:
         self._refused = RefusedVersions()
         self._making_feeds = threading.Lock()
         self._feeds: RunningFeeds | None = None
+        self._devices: RunningDevices | None = None
         self.feed_servers: FeedServers | None = None
         self._upkeep = UpkeepShare()
         self._stopped = StoppedSources()
@@ -149,8 +152,9 @@ class ServiceHost:
         moves = () if self._replanning is None else self._replanning.moves
         checks = None if self._checking is None else self._checking.book.shown
         servers = () if self.feed_servers is None else self.feed_servers.tell()
-        seen, feeds = take_snapshot(self.service), self.feeds.tell_status()
-        return status_document(seen, self.state, os.getpid(), moves, checks, feeds, servers)
+        seen, feeds, templates = take_snapshot(self.service), self.feeds.tell_status(), self.devices.tell_templates()
+        devices = self.devices.tell_processes()
+        return status_document(seen, self.state, os.getpid(), moves, checks, feeds, servers, templates, devices)
 
     @property
     def feeds(self) -> RunningFeeds:
@@ -159,6 +163,14 @@ class ServiceHost:
             if self._feeds is None:
                 self._feeds = RunningFeeds(self.service, self.folder, self.engine)
             return self._feeds
+
+    @property
+    def devices(self) -> RunningDevices:
+        """What places pairs of templates, with the broker and the router. Needs an open service."""
+        with self._making_feeds:
+            if self._devices is None:
+                self._devices = RunningDevices(self.service, self.folder, self.reader)
+            return self._devices
 
     def write_status(self) -> None:
         with self._writing:
@@ -305,6 +317,12 @@ class ServiceHost:
         """While this holds, feeds decide what is stored ahead, and measure their prices. Needs an open service."""
         deciding = running_beside(self.feeds.deciding.run, "decide feeds")
         with deciding, running_beside(self.feeds.calibrating.run, "calibrate feeds"):
+            yield
+
+    @contextmanager
+    def running_devices(self, settings: BrokerSettings) -> Iterator[None]:
+        """While this holds, templates run: with a broker and a router, if there are any. Needs an open service."""
+        with self.devices.running(settings):
             yield
 
     @contextmanager

@@ -115,7 +115,9 @@ def _perform_past_damage(
     if loading meets more of them, so that it is made anew. What runs mends its files itself.
     """
     for left in range(DAMAGE_TRIES - 1, -1, -1):
-        if service.running is None and service.repairs.forget_before_start(_programs(service, loading)):
+        if service.running is None and service.repairs.forget_before_start(
+            _programs(service, loading), loading.wanted.databases
+        ):
             going, done = replace(going, steps=find_steps(service, loading.wanted)), 0
         acts = make_acts(service, loading)
         try:

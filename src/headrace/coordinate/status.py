@@ -26,6 +26,8 @@ def status_document(
     checks: ChecksShown | None = None,
     feeds: Sequence[Mapping[str, Any]] = (),
     feed_servers: Sequence[FeedServerTold] = (),
+    templates: Sequence[Mapping[str, Any]] = (),
+    devices: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told. Whoever reads this later says
     how old it is then (`age_s`).
@@ -38,6 +40,7 @@ def status_document(
         "files": _files(seen.files),
         "links": _links(seen),
         "feeds": list(feeds),
+        "templates": list(templates),
         "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
         "checks": (checks or ChecksShown()).document(),
         "service": {
@@ -53,6 +56,7 @@ def status_document(
             "push_seconds": counts.seconds,
             "upkeep_seconds": seen.upkeep_s,
             "feed_servers": [_feed_server(one) for one in feed_servers],
+            "devices": devices,
         },
     }
 

@@ -57,7 +57,7 @@ class Project:
     @property
     def catalogue(self) -> Catalogue:
         """All declarations, checked. Raises InputError with all mistakes."""
-        document = written.Document(self._value, self._places, self._places, self._start)
+        document = written.WrittenDocument(self._value, self._places, self._places, self._start)
         directory = str(Path(self._start.file).parent)
         text = ProjectText(directory, document, self._views, tuple(self._problems))
         try:
@@ -239,12 +239,35 @@ class Project:
         up: Written | None = None,
         down: Written | None = None,
         capacity: int | str | None = None,
+        broker: Mapping[str, str] | None = None,
+        buffer: Written | None = None,
+        forget: Written | None = None,
     ) -> Self:
-        fields = {"table": table, "id": id, "up": up, "down": down, "capacity": capacity, "streams": streams}
+        fields = {
+            "table": table,
+            "id": id,
+            "up": up,
+            "down": down,
+            "capacity": capacity,
+            "streams": streams,
+            "broker": broker,
+            "buffer": buffer,
+            "forget": forget,
+        }
         return self._add("devices", name, fields)
 
-    def template(self, name: str, *, per: Mapping[str, str], devices: str, view: str) -> Self:
-        return self._add("templates", name, {"per": per, "devices": devices, "view": view})
+    def template(
+        self,
+        name: str,
+        *,
+        per: Mapping[str, str],
+        devices: str,
+        view: str,
+        every: Mapping[str, Written] | None = None,
+        notify: str | None = None,
+    ) -> Self:
+        fields = {"per": per, "devices": devices, "view": view, "every": every, "notify": notify}
+        return self._add("templates", name, fields)
 
     def function(
         self, name: str, *, python: str, arguments: Sequence[str], returns: str, deterministic: bool, version: int = 1

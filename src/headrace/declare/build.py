@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from headrace.declare.entries import Entries
@@ -14,6 +14,7 @@ from headrace.declare.project_file import (
     FunctionEntry,
     SiteEntry,
     SourceEntry,
+    TemplateEntry,
 )
 from headrace.model.catalogue import (
     Contract,
@@ -33,6 +34,8 @@ from headrace.model.catalogue import (
 )
 from headrace.model.errors import Location
 from headrace.model.options import DeclaredEngine
+from headrace.model.template_names import AT, SIDES
+from headrace.model.types import TIMESTAMP
 
 OPERATOR_TIMES: Mapping[str, OperatorTime] = MappingProxyType(
     {
@@ -154,19 +157,41 @@ def build_devices(entries: Entries) -> dict[str, Devices]:
 
 def _devices(name: str, entry: DevicesEntry, where: Location) -> Devices:
     streams = tuple(
-        DeviceStream(stream, _build_columns(fields.columns), fields.rate) for stream, fields in entry.streams.items()
+        DeviceStream(stream, _build_columns(fields.columns), fields.rate, fields.keep, fields.priority)
+        for stream, fields in entry.streams.items()
     )
-    return Devices(name, entry.table, entry.id, entry.up, entry.down, entry.capacity, streams, where)
+    return Devices(
+        name=name,
+        table=entry.table,
+        id=entry.id,
+        up=entry.up,
+        down=entry.down,
+        capacity=entry.capacity,
+        streams=streams,
+        declared_at=where,
+        broker=None if entry.broker is None else entry.broker.mqtt,
+        buffer_bytes=entry.buffer,
+        forget_s=entry.forget,
+    )
 
 
 def build_templates(entries: Entries) -> dict[str, Template]:
     where = entries.document.key_at
-    return {
-        name: Template(
-            name, entry.per.table, entry.per.a, entry.per.b, entry.devices, entry.view, where(("templates", name))
-        )
-        for name, entry in entries.templates.items()
-    }
+    return {name: _template(name, entry, where(("templates", name))) for name, entry in entries.templates.items()}
+
+
+def _template(name: str, entry: TemplateEntry, where: Location) -> Template:
+    return Template(
+        name=name,
+        table=entry.per.table,
+        a=entry.per.a,
+        b=entry.per.b,
+        devices=entry.devices,
+        view=entry.view,
+        declared_at=where,
+        every=entry.every,
+        notify=entry.notify,
+    )
 
 
 def build_functions(entries: Entries) -> dict[str, PythonFunction]:
@@ -203,10 +228,10 @@ def build_headroom(entries: Entries) -> Headroom:
     )
 
 
-def device_sources(devices: Devices, site: str) -> dict[str, Source]:
-    """The streams of a template's two devices as SQL reads them: `a.location`, `b.location`.
+def device_sources(devices: Devices, site: str, sides: Iterable[str] = SIDES) -> dict[str, Source]:
+    """The streams of a template's devices as SQL reads them: `a.location`, `b.location`, with the time of each row.
 
-    Each holds one row, the device's latest, so to a query they are tables, not streams.
+    Each holds one row, the device's latest, or those of some time. So to a query they are tables, not streams.
     """
     return {
         f"{side}.{stream.name}": Source(
@@ -214,7 +239,7 @@ def device_sources(devices: Devices, site: str) -> dict[str, Source]:
             kind=SourceKind.TABLE,
             site=site,
             key=(),
-            columns=stream.columns,
+            columns=(*stream.columns, SourceColumn(AT, TIMESTAMP)),
             rows=1.0,
             rate=stream.rate,
             static=False,
@@ -226,5 +251,5 @@ def device_sources(devices: Devices, site: str) -> dict[str, Source]:
             declared_at=devices.declared_at,
         )
         for stream in devices.streams
-        for side in ("a", "b")
+        for side in sides
     }

@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class WrittenDocument:
     """`value` is made of dicts with text keys, lists, text, numbers, booleans and None.
 
     `keys` and `values` say where a key and its value stand; a path that is not there has the place of its parent.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from headrace.declare.document import Document, Path
+from headrace.declare.document import Path, WrittenDocument
 from headrace.declare.project_file import (
     ContractEntry,
     DevicesEntry,
@@ -38,7 +38,7 @@ class Entries:
     of the project that are no mapping at all.
     """
 
-    document: Document
+    document: WrittenDocument
     fields: ProjectFields | None
     hosts: Mapping[str, HostEntry]
     sites: Mapping[str, SiteEntry]
@@ -56,7 +56,7 @@ class Entries:
     unread: frozenset[str]
 
 
-def read_entries(document: Document) -> tuple[Entries, tuple[Problem, ...]]:
+def read_entries(document: WrittenDocument) -> tuple[Entries, tuple[Problem, ...]]:
     reader = _Reader(document)
     entries = Entries(
         document=document,
@@ -82,7 +82,7 @@ def read_entries(document: Document) -> tuple[Entries, tuple[Problem, ...]]:
 class _Reader:
     """Reads the parts of one document, noting mistakes on the way."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: WrittenDocument) -> None:
         self.document = document
         self.problems: list[Problem] = []
         self.written: dict[str, tuple[str, ...]] = {}

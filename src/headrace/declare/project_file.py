@@ -40,6 +40,7 @@ from headrace.model.errors import nearest_name
 from headrace.model.names import find_wrong_name
 from headrace.model.options import RunEngine
 from headrace.model.table_name import NotATable, read_table_name
+from headrace.model.template_names import SIDES
 from headrace.model.type_names import NAMES, type_named
 from headrace.model.types import Type
 
@@ -101,6 +102,19 @@ def _as_stays(written: object) -> object:
 def _read_capacity(written: object) -> int | str:
     """A number of views, or the name of a column that holds it."""
     return written if isinstance(written, str) else read_count(written)
+
+
+def _read_priority(written: object) -> int:
+    if isinstance(written, bool) or not isinstance(written, int):
+        raise Unreadable(f"{kind_of(written)} is not a priority", "write a whole number; higher ones are sent first")
+    return written
+
+
+def _read_interval(written: object) -> float | str:
+    """A time, or the name of a column that holds seconds. A name has no digit at its beginning."""
+    if isinstance(written, str) and re.match(r"[^\d\s.+-]", written):
+        return written
+    return read_amount(written, units.DURATION)
 
 
 def _read_blocking(written: object) -> float | None:
@@ -459,6 +473,12 @@ class FeedEntry(Entry):
 class DeviceStreamEntry(Entry):
     columns: dict[str, ColumnEntry] = Field(examples=[{"lat": "double", "lng": "double"}])
     rate: Rate | None = None
+    keep: Duration | None = None
+    priority: Annotated[int, BeforeValidator(_read_priority)] = 0
+
+
+class BrokerEntry(Entry):
+    mqtt: StrictStr = Field(examples=["${BROKER_URL}"])
 
 
 class DevicesEntry(Entry):
@@ -470,18 +490,48 @@ class DevicesEntry(Entry):
     streams: dict[str, DeviceStreamEntry] = Field(
         examples=[{"location": {"columns": {"lat": "double", "lng": "double"}}}]
     )
+    broker: BrokerEntry | None = None
+    buffer: Annotated[float, _amount(units.BUFFER)] = 20e6
+    forget: Duration = 604_800.0
+
+
+def _read_per(written: object) -> object:
+    """Names a side that there is not: a template has one device or two."""
+    others = [name for name in written if name not in PerEntry.model_fields] if isinstance(written, dict) else []
+    if others:
+        raise Unreadable(
+            f'"{others[0]}" is not a side of a template', "its sides are a and b: a view reads one device or two"
+        )
+    return written
 
 
 class PerEntry(Entry):
     table: Name = Field(examples=["friends"])
     a: ColumnName = Field(examples=["uid"])
-    b: ColumnName = Field(examples=["friend"])
+    b: ColumnName | None = None
+
+
+def _read_every(written: object) -> object:
+    if not isinstance(written, dict):
+        raise Unreadable(
+            f"{kind_of(written)} does not say which side it is of", "write `{a: 10 s}`, or a column: `{a: every_s}`"
+        )
+    others = [side for side in written if side not in SIDES]
+    if others:
+        raise Unreadable(f'"{others[0]}" is not a side of a template', "its sides are a and b")
+    return written
 
 
 class TemplateEntry(Entry):
-    per: PerEntry = Field(examples=[{"table": "friends", "a": "uid", "b": "friend"}])
+    per: Annotated[PerEntry, BeforeValidator(_read_per)] = Field(
+        examples=[{"table": "friends", "a": "uid", "b": "friend"}]
+    )
     devices: Name = Field(examples=["phones"])
     view: Name = Field(examples=["nearby_friends"])
+    every: Annotated[
+        dict[str, Annotated[float | str, BeforeValidator(_read_interval)]], BeforeValidator(_read_every)
+    ] = {}
+    notify: StrictStr | None = None
 
 
 class FunctionEntry(Entry):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.declare.document import Document
+from headrace.declare.document import WrittenDocument
 from headrace.declare.project_file import read_name
 from headrace.declare.sql import ViewText
 from headrace.declare.units import Unreadable
@@ -30,7 +30,7 @@ class ProjectText:
     """A project before it is checked: the document, the queries, and what was wrong with the files themselves."""
 
     directory: str
-    document: Document | None
+    document: WrittenDocument | None
     views: Mapping[str, ViewText]
     problems: tuple[Problem, ...]
 

@@ -11,7 +11,7 @@ from headrace.declare.engine import AUTHENTICATE_CLUSTER, OPEN_CLUSTER, exposing
 from headrace.declare.entries import Entries
 from headrace.declare.project_file import Coherency, FeedEntry, SourceEntry
 from headrace.declare.validate import describe
-from headrace.model.catalogue import CopyPlace, SourceKind
+from headrace.model.catalogue import CopyPlace, Refresh, SourceKind
 from headrace.model.copy_places import name_place
 from headrace.model.errors import Location, Problem, Severity, nearest_name
 from headrace.model.source_clock import name_database
@@ -204,15 +204,48 @@ def _check_devices(entries: Entries) -> Iterator[Problem]:
         if name == "cloud":
             what = 'devices cannot be called "cloud": that is where a view runs when not on a device'
             yield Problem(what, entries.document.key_at(path), "choose another name")
+        if name in entries.written["feeds"]:
+            what = f'devices "{name}" have the name of a feed'
+            yield Problem(what, entries.document.key_at(path), "rename one: commands take both by their names")
         yield from _unknown(entries, "source", devices.table, (*path, "table"))
+        for stream in devices.streams:
+            if stream in entries.written["sources"]:
+                what = f'stream "{stream}" of devices "{name}" has the name of a source'
+                hint = "rename one: a view on a device reads both by their names"
+                yield Problem(what, entries.document.key_at((*path, "streams", stream)), hint)
 
 
 def _check_templates(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
+    first: dict[str, str] = {}
     for name, template in entries.templates.items():
-        path = ("templates", name)
+        path: Path = ("templates", name)
         yield from _unknown(entries, "source", template.per.table, (*path, "per", "table"))
         yield from _unknown(entries, "devices", template.devices, (*path, "devices"))
         yield from _unknown_view(entries, template.view, (*path, "view"), views)
+        other = first.setdefault(template.view, name)
+        if other != name:
+            what = f'templates "{other}" and "{name}" have the same view "{template.view}"'
+            yield _problem(entries, (*path, "view"), what, "give each a view of its own: it is read by its name")
+        yield from _check_template_name(entries, name, template.view, views)
+    for name, contract in entries.contracts.items():
+        if contract.view in first and contract.refresh is not Refresh.INCREMENTAL:
+            what = f'contract "{name}" is of the view of template "{first[contract.view]}", which is always maintained'
+            yield _problem(entries, ("contracts", name, "refresh"), what, "remove `refresh`")
+
+
+def _check_template_name(entries: Entries, name: str, view: str, views: Mapping[str, Location]) -> Iterator[Problem]:
+    """A template is read by its own name as well as by its view's, and commands take it by its name."""
+    where = entries.document.key_at(("templates", name))
+    for kind, section in (("feed", "feeds"), ("group of devices", "devices"), ("source", "sources")):
+        if name in entries.written[section]:
+            yield Problem(f'template "{name}" has the name of a {kind}', where, "rename one")
+    if name in views and view in views and name != view:
+        what = f'template "{name}" has the name of a view that is not its own'
+        yield Problem(what, where, "rename one: the template is read by its name")
+    contract = entries.contracts.get(name)
+    if contract is not None and contract.view != view:
+        what = f'template "{name}" has the name of a contract for another view'
+        yield Problem(what, where, "rename one: commands take both by their names")
 
 
 def _check_tuning(entries: Entries) -> Iterator[Problem]:

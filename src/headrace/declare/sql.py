@@ -56,6 +56,14 @@ def read_views(
     return views, tuple(reader.problems)
 
 
+def find_mentioned(view: ViewText) -> frozenset[str]:
+    """The tables that a text names in FROM, whether they exist or not; none if it is not SQL."""
+    try:
+        return _name_tables(parse_query(Text(view.sql, Location(view.file))))
+    except (InputError, UnsupportedSql, RecursionError):
+        return frozenset()
+
+
 def read_predicate(text: str, where: Location, source: Source) -> Expr:
     """A condition over one source's columns, which are named `source.column`. Raises InputError."""
     written = Text(text, where)
@@ -150,7 +158,7 @@ class _Views:
         """What a refused view reads: reading ended before all of it was seen."""
         tree = self.trees[view.name]
         common = {fold(part.alias) for part in tree.find_all(exp.CTE)}
-        named = {fold(f"{table.db}.{table.name}" if table.db else table.name) for table in tree.find_all(exp.Table)}
+        named = set(map(fold, _name_tables(tree)))
         known = [name for name in environment.declared.table_names() if fold(name) in named - common]
         return list(dict.fromkeys((*environment.reads, *known)))
 
@@ -191,6 +199,10 @@ class _Views:
         text = Text(self.texts[known].sql, Location(self.texts[known].file))
         own = replace(environment, text=text, report=Report(), reads=[], common_tables={})
         return NamedQuery(self.trees[known], own)
+
+
+def _name_tables(tree: exp.Query) -> frozenset[str]:
+    return frozenset(f"{table.db}.{table.name}" if table.db else table.name for table in tree.find_all(exp.Table))
 
 
 def _refusal(report: Report) -> Refusal | None:

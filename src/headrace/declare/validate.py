@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headrace.declare.document import Document, Path
+from headrace.declare.document import Path, WrittenDocument
 from headrace.declare.project_file import Entry
 from headrace.declare.units import Unreadable, kind_of
 from headrace.model.errors import Location, Problem, nearest_name
@@ -67,7 +67,7 @@ class ReadFields(Generic[E]):
     problems: tuple[Problem, ...]
 
 
-def read_entry(model: type[E], written: object, path: Path, document: Document) -> ReadFields[E]:
+def read_entry(model: type[E], written: object, path: Path, document: WrittenDocument) -> ReadFields[E]:
     if not isinstance(written, Mapping):
         return ReadFields(None, frozenset(model.model_fields), (wrong_kind(written, "a mapping", path, document),))
     empty = tuple(_empty_fields(written, ()))
@@ -92,7 +92,7 @@ def describe(path: Path) -> str:
     return f"{'.'.join(map(str, rest))} of {owner}" if rest else owner
 
 
-def wrong_kind(written: object, expected: str, path: Path, document: Document) -> Problem:
+def wrong_kind(written: object, expected: str, path: Path, document: WrittenDocument) -> Problem:
     if written is None:
         return _empty_problem(path, document)
     what = f"{describe(path)} must be {expected}, not {kind_of(written)}"
@@ -122,11 +122,11 @@ def _without(written: Mapping[str, object], gone: tuple[Path, ...], path: Path =
     }
 
 
-def _empty_problem(path: Path, document: Document) -> Problem:
+def _empty_problem(path: Path, document: WrittenDocument) -> Problem:
     return Problem(f"{describe(path)} is empty", document.key_at(path), "write its value, or remove the field")
 
 
-def _problem(detail: ErrorDetails, model: type[Entry], path: Path, document: Document) -> Problem:
+def _problem(detail: ErrorDetails, model: type[Entry], path: Path, document: WrittenDocument) -> Problem:
     place: Path = (*path, *detail["loc"])
     what = describe(place)
     match detail["type"]:
@@ -144,7 +144,7 @@ def _problem(detail: ErrorDetails, model: type[Entry], path: Path, document: Doc
             return wrong_kind(detail["input"], EXPECTED.get(kind, detail["msg"]), place, document)
 
 
-def _missing(detail: ErrorDetails, model: type[Entry], place: Path, document: Document) -> Problem:
+def _missing(detail: ErrorDetails, model: type[Entry], place: Path, document: WrittenDocument) -> Problem:
     *owner, field = place
     owner_model = _model_at(model, detail["loc"][:-1])
     example = _examples(owner_model or model, frozenset([str(field)])).get(str(field))
@@ -169,7 +169,7 @@ def _as_yaml(value: object) -> str:
             return f'"{value}"' if "$" in str(value) else str(value)
 
 
-def _unknown_field(detail: ErrorDetails, model: type[Entry], place: Path, document: Document) -> Problem:
+def _unknown_field(detail: ErrorDetails, model: type[Entry], place: Path, document: WrittenDocument) -> Problem:
     *owner, field = place
     owner_model = _model_at(model, detail["loc"][:-1]) or model
     known = [info.alias or name for name, info in owner_model.model_fields.items()]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 
-from headrace.declare.document import Document, Path
+from headrace.declare.document import Path, WrittenDocument
 from headrace.declare.project_text import read_files
 from headrace.declare.validate import describe
 from headrace.model.errors import InputError, Location, Problem, Severity, UsageError
@@ -78,7 +78,7 @@ def project_environment(outside: Mapping[str, str], directory: FilePath) -> Mapp
     return outside if isinstance(outside, ProjectEnvironment) else ProjectEnvironment(outside, directory)
 
 
-def unset_variables(document: Document, environment: Mapping[str, str]) -> Iterator[Problem]:
+def unset_variables(document: WrittenDocument, environment: Mapping[str, str]) -> Iterator[Problem]:
     """A warning for each variable that is not set; commands that connect treat it as an error."""
     seen: set[str] = set()
     for path, text in _texts(document.value, ()):
@@ -88,7 +88,7 @@ def unset_variables(document: Document, environment: Mapping[str, str]) -> Itera
                 yield _unset_problem(name, document.value_at(path), Severity.WARNING)
 
 
-def secrets_in_clear(document: Document) -> Iterator[Problem]:
+def secrets_in_clear(document: WrittenDocument) -> Iterator[Problem]:
     """A warning for each password that is written into the project. The password itself is not repeated."""
     for path, text in _texts(document.value, ()):
         key = str(path[-1])

@@ -1,4 +1,4 @@
-"""YAML text to a Document: plain values with the line and column of every key and value.
+"""YAML text to a WrittenDocument: plain values with the line and column of every key and value.
 
 The tree is composed by ruamel.yaml and walked here, because only the tree knows places, and because a key that is
 written twice is a mistake to report, not a value to lose. Nothing in a text can make this fail other than by a Problem.
@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from headrace.declare.document import Document, Path
+from headrace.declare.document import Path, WrittenDocument
 from headrace.model.errors import Location, Problem
 
 DEEPEST = 20
@@ -27,7 +27,7 @@ MOST_VALUES = 200_000
 _TAG = "tag:yaml.org,2002:"
 
 
-def read_yaml(text: str, file: str) -> tuple[Document | None, tuple[Problem, ...]]:
+def read_yaml(text: str, file: str) -> tuple[WrittenDocument | None, tuple[Problem, ...]]:
     """The document, and what is wrong with the text. None when nothing can be made of it."""
     start = Location(file)
     try:
@@ -44,7 +44,7 @@ def read_yaml(text: str, file: str) -> tuple[Document | None, tuple[Problem, ...
     value = walk.mapping(root, (), 0)
     if walk.oversized is not None:
         return None, (walk.oversized,)
-    return Document(value, walk.keys, walk.values, start), tuple(walk.problems)
+    return WrittenDocument(value, walk.keys, walk.values, start), tuple(walk.problems)
 
 
 def _compose(text: str) -> Node | None:

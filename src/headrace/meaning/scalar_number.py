@@ -228,7 +228,7 @@ def _sign(value: Any) -> float:
     return number if number != number or number == 0 else math.copysign(1.0, number)
 
 
-def _distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
+def find_distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
     """Metres on a sphere, by the haversine formula; arguments are degrees."""
     phi, other_phi = math.radians(latitude), math.radians(other_latitude)
     across = math.sin((other_phi - phi) / 2) ** 2
@@ -254,7 +254,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "atan2": _real(math.atan2),
     "radians": _real(math.radians),
     "degrees": _real(math.degrees),
-    "distance": _real(_distance),
+    "distance": _real(find_distance),
 }
 """Functions of values that are not NULL."""
 

@@ -13,10 +13,12 @@ from typing import ClassVar
 
 from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
+from headrace.model.feed_plan import PlannedPrices
 from headrace.model.full_query import FullQuery
 from headrace.model.options import DeclaredEngine
 from headrace.model.password import hide_password
 from headrace.model.relation import Order, Relation
+from headrace.model.template_names import read_side
 from headrace.model.types import Type
 
 
@@ -216,6 +218,9 @@ class View:
     `order` is its ORDER BY over columns of the result: the view is a bag, and rows are sorted where they are shown.
     `reads` are the sources and views named in FROM. `recomputed` is set where contracts ask for `refresh: full`: a
     Refusal when not even that gives one answer at each time.
+
+    `levels` is the view of a template that reads others which read one side only: the same query over these as they
+    are, by the names `a.my_place` and `b.their_place`. None if there are no such views.
     """
 
     name: str
@@ -226,6 +231,7 @@ class View:
     declared_at: Location
     order: tuple[Order, ...] = ()
     recomputed: FullQuery | Refusal | None = None
+    levels: Relation | None = None
 
 
 class Refresh(StrEnum):
@@ -316,7 +322,8 @@ class Feed:
 
     `keep` events of a producer can be read, `shown` of them on one page. `reads_s` is how many pages are read in a
     second, None if nobody said. `store` is postgres or redis; without an `address` it is the PostgreSQL that Headrace
-    brings. The address is kept as written, `${VAR}` unfilled and a password hidden.
+    brings. The address is kept as written, `${VAR}` unfilled and a password hidden. `prices` are those that were
+    calibrated on the feed while it ran; without them, some are assumed.
     """
 
     name: str
@@ -335,6 +342,7 @@ class Feed:
     rank: Rank | None = None
     reads_s: float | None = None
     address: str | None = None
+    prices: PlannedPrices | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "address", None if self.address is None else hide_password(self.address))
@@ -347,19 +355,41 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
+class DerivedFrom:
+    """What a device makes a stream of: a view over its own `streams`, and `tables` that come from the cloud.
+
+    `program` is the view over all devices (`plan.place.lifting`), which are the column a.
+    """
+
+    program: Relation
+    streams: tuple[str, ...]
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceStream:
-    """A stream that every device of a group has: columns and rows per second."""
+    """A stream that every device of a group has: columns and rows per second.
+
+    Views read a device's latest row, or with `keep_s` all its rows of so many seconds. What a device could not send is
+    sent by `priority`, higher ones first. A stream that is `derived` from others is not declared, but made by a plan:
+    its value is not one row but all rows of a view.
+    """
 
     name: str
     columns: tuple[SourceColumn, ...]
     rate: float | None
+    keep_s: float | None = None
+    priority: int = 0
+    derived: DerivedFrom | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
     """A group of devices, one per row of a table.
 
-    `up` and `down` are prices of a message; `capacity` is a number of views, or the column that holds it.
+    `up` and `down` are prices of a message; `capacity` is a number of views, or the column that holds it. Without a
+    `broker` it is the one that Headrace brings; its address is kept as written, `${VAR}` unfilled and a password
+    hidden. A device keeps `buffer_bytes` that it could not send; one that is away for `forget_s` seconds is forgotten.
     """
 
     name: str
@@ -370,19 +400,59 @@ class Devices:
     capacity: int | str | None
     streams: tuple[DeviceStream, ...]
     declared_at: Location
+    broker: str | None = None
+    buffer_bytes: float = 20e6
+    forget_s: float = 604_800.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "broker", None if self.broker is None else hide_password(self.broker))
+
+    @property
+    def derived(self) -> Mapping[str, DerivedFrom]:
+        """What the streams are made of that devices make of others."""
+        return {stream.name: stream.derived for stream in self.streams if stream.derived is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A view instantiated once per row of a reference table (per friend pair); `a` and `b` are its device columns."""
+    """A view instantiated once per row of a reference table (per friend pair); `a` and `b` are its device columns.
+
+    A template of one side has no `b`. `every` says for a side how many seconds are at least between two rows of its
+    streams that the view reads: a number, or the column of the reference table that holds it. Results are posted to
+    `notify`, which is kept as addresses are. `program` is the view over all pairs (`plan.place.lifting`), of which one
+    part runs on devices and the other in the cloud, and `reads` what the view reads: `a.location`, and tables. None and
+    nothing until a plan is made.
+    """
 
     name: str
     table: str
     a: str
-    b: str
+    b: str | None
     devices: str
     view: str
     declared_at: Location
+    every: Mapping[str, float | str] = field(default_factory=dict)
+    notify: str | None = None
+    program: Relation | Refusal | None = None
+    reads: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notify", None if self.notify is None else hide_password(self.notify))
+
+    @property
+    def sides(self) -> Mapping[str, str]:
+        """The column of the reference table by side."""
+        return {"a": self.a} if self.b is None else {"a": self.a, "b": self.b}
+
+    @property
+    def streams(self) -> Mapping[str, tuple[str, ...]]:
+        """The streams that the view reads, by side."""
+        read = [one for name in self.reads if (one := read_side(name)) is not None]
+        return {side: tuple(stream for of, stream in read if of == side) for side in self.sides}
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(name for name in self.reads if read_side(name) is None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.model.amounts import format_seconds
-from headrace.model.feed_events import CalibrationFailed, FeedCalibrated, PairsFlipped
+from headrace.model.device_events import (
+    ChangesLost,
+    DeviceForgotten,
+    MovesDropped,
+    PairsMoved,
+    PairsRedeployed,
+    ProgramRefused,
+)
+from headrace.model.feed_events import CalibrationFailed, FeedCalibrated, PairsFlipped, StoreLeft
 from headrace.model.happening import Happening, seconds_text
 from headrace.model.plan_events import (
     ApplyFailed,
@@ -31,6 +39,7 @@ from headrace.model.push_events import (
     ChangesCaptured,
     DatasetsPushed,
     DatasetsStored,
+    DeviceProcessEnded,
     FeedServerEnded,
     LogsKeptUp,
 )
@@ -196,6 +205,7 @@ Event = (
     | ChangesCaptured
     | CaptureEnded
     | FeedServerEnded
+    | DeviceProcessEnded
     | DatasetsStored
     | LogsKeptUp
     | ContractLate
@@ -210,8 +220,15 @@ Event = (
     | ContractLoaded
     | SourcesReread
     | PairsFlipped
+    | PairsMoved
+    | MovesDropped
+    | ProgramRefused
+    | ChangesLost
+    | PairsRedeployed
+    | DeviceForgotten
     | FeedCalibrated
     | CalibrationFailed
+    | StoreLeft
     | TroubleBegan
     | TroubleOver
     | ViewsCompared

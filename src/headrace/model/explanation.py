@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from headrace.model.feed_plan import FeedPlan, PlannedPrices
 from headrace.model.plan import ContractPlan, Edge, Rejection, Vertex
+from headrace.model.template_plan import TemplatePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,25 @@ class WhyPair:
     because: str
 
 
-Why = WhyContract | WhyRejected | WhyVertex | WhyFeed | WhyPair
+@dataclass(frozen=True, slots=True)
+class WhyTemplate:
+    """A template, kept or refused."""
+
+    plan: TemplatePlan
+
+
+@dataclass(frozen=True, slots=True)
+class WhyPlacedPair:
+    """Where one pair of a template runs (`at` a device or "cloud"), and why: in numbers, and in words."""
+
+    template: str
+    devices: tuple[str, ...]
+    at: str
+    numbers: Mapping[str, object]
+    because: str
+
+
+Why = WhyContract | WhyRejected | WhyVertex | WhyFeed | WhyPair | WhyTemplate | WhyPlacedPair
 
 
 class StatisticOrigin(StrEnum):

@@ -74,6 +74,21 @@ class CalibrationFailed(FeedHappening):
         return f'the prices of feed "{self.feed}" could not be measured; those of before stay in use'
 
 
+@dataclass(frozen=True, slots=True)
+class StoreLeft(FeedHappening):
+    """What a feed has in an earlier store is not dropped, and nobody looks after it any more."""
+
+    name: ClassVar[str] = "store left"
+    is_warning: ClassVar[bool] = True
+    store: str
+    address: str | None
+
+    @property
+    def text(self) -> str:
+        where = "the project's own" if self.address is None else self.address
+        return f'the earlier {self.store} store of feed "{self.feed}" in {where} is left as it is'
+
+
 def _say_pull(seconds: float) -> str:
     way = "more" if seconds >= 0 else "less"
     return f"{format_seconds(abs(seconds))} {way} to fetch a producer than to find it stored ahead"

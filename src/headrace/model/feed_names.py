@@ -35,6 +35,11 @@ def name_decisions(feed: str) -> str:
     return f"{feed}/decisions"
 
 
+def is_decisions(name: str) -> bool:
+    """Whether a source says which pairs of some feed are stored ahead."""
+    return is_of_feed(name) and name.endswith("/decisions")
+
+
 def name_events(feed: str) -> str:
     return f"{feed}/events"
 

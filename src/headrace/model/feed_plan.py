@@ -17,6 +17,7 @@ class PlannedPrices:
     `store_s` (H) is for one event in one consumer's feed, `fetch_s` (L) for one producer that a read pulls, `batch_s`
     (L0) for pulling at all, `read_s` and `event_s` for a read and an event however it is served. `page_s` is how long
     a page takes of which everything is stored ahead, `pull_s` how much longer it takes for each producer pulled.
+    `engine_s` is the part of `store_s` that an entry takes in the engine.
     """
 
     store_s: float
@@ -27,6 +28,7 @@ class PlannedPrices:
     page_s: float
     pull_s: float
     calibrated: bool = False
+    engine_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -465,6 +465,15 @@ class CopyReached(NumberNote):
 
 
 @dataclass(frozen=True, slots=True)
+class NotifiedUpTo(NumberNote):
+    """The webhook of a template has all changes up to time `t` (microseconds)."""
+
+    stored_as: ClassVar[str] = "notified:TEMPLATE"
+    template: str
+    t: int
+
+
+@dataclass(frozen=True, slots=True)
 class ContractAccount(TextNote):
     """What a contract cost so far: `observe.cost.Account`."""
 
@@ -678,6 +687,7 @@ Note = (
     | CheckedSubjects
     | AuditRecord
     | CopyReached
+    | NotifiedUpTo
     | ContractAccount
     | ChargedUpTo
     | LastLook

@@ -19,6 +19,7 @@ from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Deri
 from headrace.model.catalogue import Admission, Catalogue, Contract
 from headrace.model.feed_plan import FeedPlan
 from headrace.model.rate import Rate
+from headrace.model.template_plan import TemplatePlan
 
 
 class VertexKind(StrEnum):
@@ -316,6 +317,7 @@ class Plan:
     totals: Totals
     goes_on: tuple[GoesOn, ...] = ()
     feeds: tuple[FeedPlan, ...] = ()
+    templates: tuple[TemplatePlan, ...] = ()
 
     @property
     def money(self) -> float:

@@ -107,6 +107,23 @@ class FeedServerEnded(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceProcessEnded(Happening):
+    """The broker or the router of devices ended by itself; its reason says how. Another is started after `again_s`."""
+
+    name: ClassVar[str] = "device process ended"
+    is_warning: ClassVar[bool] = True
+    process: str
+    pid: int
+    again_s: float
+
+    @property
+    def text(self) -> str:
+        which = f" (process {self.pid})" if self.pid else ""
+        again = f"the service starts it again in {seconds_text(self.again_s)}"
+        return f"the {self.process} of devices ended{which}; {again}"
+
+
+@dataclass(frozen=True, slots=True)
 class LogsKeptUp(Happening):
     """Upkeep that ran together: files were merged, or new bases written. `used` is what contracts are charged."""
 

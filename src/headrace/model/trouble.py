@@ -17,7 +17,13 @@ class TroubleKind(StrEnum):
     DELIVERY = "delivery:"
     FEED = "feed:"
     DECISION = "decision:"
+    CALIBRATION = "calibration:"
     FEED_SERVER = "feed server:"
+    BROKER = "broker:"
+    ROUTER = "router:"
+    PLACEMENT = "placement:"
+    ABSENT = "absent:"
+    NOTIFY = "notify:"
     WITHDRAWAL = "withdrawal:"
     ROW = "row:"
     ENGINE = "engine:"
@@ -51,6 +57,12 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.FEED: ("feed behind", "feed recovered", "feeds"),
     TroubleKind.FEED_SERVER: ("feed server failed", "feed server recovered", None),
     TroubleKind.DECISION: ("feed undecided", "feed decided", "feeds"),
+    TroubleKind.BROKER: ("broker lost", "broker back", None),
+    TroubleKind.ROUTER: ("router lost", "router back", None),
+    TroubleKind.PLACEMENT: ("placement halted", "placement recovered", None),
+    TroubleKind.ABSENT: ("devices absent", "devices back", "templates"),
+    TroubleKind.NOTIFY: ("notify failed", "notify recovered", "templates"),
+    TroubleKind.CALIBRATION: ("feed unpriced", "feed priced", "feeds"),
     TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),
     TroubleKind.ROW: ("view halted", "view mended", "contracts"),
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),

@@ -19,6 +19,8 @@ from headrace.model.types import Value
 
 Json = Any
 """What `json` writes and reads."""
+DEEPEST = 20
+"""Arrays inside each other: more is nobody's value, and would exhaust the stack of whoever reads it."""
 
 
 def write_value(value: Value) -> Json:
@@ -44,19 +46,24 @@ def write_value(value: Value) -> Json:
     raise WireError(f"{value!r} is no value of ours")
 
 
-def read_value(written: Json) -> Value:
+def is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8: JSON may have half of a character in it, which nobody else takes."""
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def read_value(written: Json, depth: int = 0) -> Value:
     if written is None or isinstance(written, bool | int | float | str):
         return written
     if not isinstance(written, dict) or len(written) != 1:
-        raise WireError(f"{written!r} is no value of ours")
+        raise WireError(f"{written!r:.200} is no value of ours")
     ((tag, inside),) = written.items()
     try:
-        return _read_tagged(tag, inside)
+        return _read_tagged(tag, inside, depth)
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise WireError(f"{inside!r} is no {tag}") from error
+        raise WireError(f"{inside!r:.200} is no {tag}") from error
 
 
-def _read_tagged(tag: str, inside: Json) -> Value:
+def _read_tagged(tag: str, inside: Json, depth: int) -> Value:
     match tag:
         case "float":
             return float(inside)
@@ -72,5 +79,7 @@ def _read_tagged(tag: str, inside: Json) -> Value:
             days, seconds, microseconds = inside
             return dt.timedelta(days=days, seconds=seconds, microseconds=microseconds)
         case "array":
-            return tuple(read_value(one) for one in inside)
+            if depth >= DEEPEST:
+                raise WireError(f"a value has at most {DEEPEST} arrays inside each other")
+            return tuple(read_value(one, depth + 1) for one in inside)
     raise WireError(f'"{tag}" is not known as a kind of value')

@@ -10,11 +10,12 @@ from headrace.model.block import Aggregation, Block, Derivation, Window
 from headrace.model.catalogue import Catalogue, Refusal, Site, Source, SourceKind, Stays
 from headrace.model.expr import Column, Expr
 from headrace.model.feed_plan import FeedPlan
-from headrace.model.left_out import TEMPLATE
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.canonical.expression_text import aggregate_text, predicate_text
+from headrace.plan.template_document import write_template
+from headrace.plan.views import TEMPLATE
 
 FORMAT = "plan/1"
 FULL = "full"
@@ -47,6 +48,7 @@ def plan_document(plan: Plan) -> Json:
         },
         "rejected": [_rejection(rejection) for rejection in plan.rejected],
         **({"feeds": [_write_feed(plan, feed) for feed in plan.feeds]} if plan.feeds else {}),
+        **({"templates": [write_template(one) for one in plan.templates]} if plan.templates else {}),
     }
 
 

@@ -42,7 +42,7 @@ from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
 from headrace.plan.explain_ways import explain_other_way
 from headrace.plan.figures import score
-from headrace.plan.make import make_plan, plan_on_running
+from headrace.plan.make import expand_declared, make_plan, plan_on_running
 from headrace.plan.price import arrivals, charge, tariff_of, time_of_edge, upstream_first
 from headrace.plan.refuse import what_is_left
 from headrace.plan.share.arrangement import arrangement_of
@@ -56,9 +56,11 @@ NEGLIGIBLE = 1e-6
 
 
 def why(plan: Plan, name: str) -> tuple[Why, ...]:
-    """The answer about a contract, a feed, a pair of a feed, a view (all its contracts) or a vertex. Raises UsageError
-    with the nearest name.
+    """The answer about a contract, a feed, a pair of a feed, a template, a view (all its contracts) or a vertex. Raises
+    UsageError with the nearest name.
     """
+    if name in plan.catalogue.templates:
+        return _why_template(plan, name)
     if plan.catalogue.feeds:
         from headrace.plan.feeds.explain_feed import explain_feed
 
@@ -77,6 +79,17 @@ def why(plan: Plan, name: str) -> tuple[Why, ...]:
     raise _nothing_planned(plan.catalogue, name)
 
 
+def _why_template(plan: Plan, name: str) -> tuple[Why, ...]:
+    """The template, then each of its contracts."""
+    from headrace.plan.place.explain_template import explain_template
+
+    template = explain_template(plan, name)
+    entries: tuple[ContractPlan | Rejection, ...] = (*plan.contracts, *plan.rejected)
+    parts = () if template is None else template.plan.contracts
+    told = tuple(_why_contract(plan, entry) for entry in entries if entry.contract in parts)
+    return (*(() if template is None else (template,)), *told)
+
+
 def _is_called(vertex: Vertex, name: str) -> bool:
     """Whether a vertex goes by a name: by its id, with or without the fingerprint; what is captured of a source by the
     name of the source, too.
@@ -92,8 +105,6 @@ def _nothing_planned(catalogue: Catalogue, name: str) -> UsageError:
         return UsageError(f'no contract needs source "{name}": it is not captured', None)
     if name in catalogue.sites:
         return UsageError(f'"{name}" is a site', "`headrace plan` lists what runs at each site")
-    if name.partition(":")[0] in catalogue.templates:
-        return UsageError(f'template "{name}" is left out: templates do not run yet')
     known = (*catalogue.contracts, *catalogue.feeds, *map(name_of_view, catalogue.views), *catalogue.sources)
     listed = f"contracts are {', '.join(catalogue.contracts)}" if catalogue.contracts else "there are no contracts"
     return UnknownName(f'"{name}" is not a contract, a view or a source', nearest_name(name, known) or listed)
@@ -291,7 +302,7 @@ def _source_rate(source: Source) -> SourceRate:
 
 def what_if(catalogue: Catalogue, contract: str, change: ImaginedChange, options: PlanOptions | None = None) -> WhatIf:
     """Plans the project as it is and as it would be. Raises UsageError for names that do not exist."""
-    options = options or PlanOptions()
+    options, catalogue = options or PlanOptions(), expand_declared(catalogue)
     return _compare_plans(
         make_plan(catalogue, options), make_plan(change_catalogue(catalogue, contract, change), options), contract
     )

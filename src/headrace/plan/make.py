@@ -33,10 +33,27 @@ Views = Mapping[str, tuple[Block, ...] | Refusal]
 
 
 def make_plan(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - options are frozen
-    """The plan of a project's files, feeds included."""
+    """The plan of a project's files, feeds and templates included."""
+    if not catalogue.templates:
+        return _make_plan_with_feeds(catalogue, options)
+    from headrace.plan.place.family import with_templates
+
+    return with_templates(_make_plan_with_feeds(expand_declared(catalogue), options))
+
+
+def expand_declared(catalogue: Catalogue) -> Catalogue:
+    """The catalogue with the relations behind its templates, which are planned like any other view."""
+    if not catalogue.templates:
+        return catalogue
+    # Most projects have neither templates nor feeds, and would wait while they are imported.
+    from headrace.plan.place.expansion import expand_templates
+
+    return expand_templates(catalogue)
+
+
+def _make_plan_with_feeds(catalogue: Catalogue, options: PlanOptions) -> Plan:
     if not any(feed.site for feed in catalogue.feeds.values()):
         return plan_declared(catalogue, options)
-    # Most projects have no feeds, and would wait while it is imported.
     from headrace.plan.feeds.family import plan_with_feeds
 
     return plan_with_feeds(catalogue, lambda found: plan_declared(found, options))

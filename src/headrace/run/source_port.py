@@ -250,6 +250,13 @@ class SourceConnector(ABC):
         """The sources with what is known of their columns, keys and rows filled in under what is declared."""
         return sources, ()
 
+    def read_columns(self, source: Source, columns: Sequence[str], place: ProjectPlace) -> pa.Table | None:
+        """Columns of all rows that there are now, for a plan that has to know them; None if this kind cannot be asked.
+
+        Raises ConnectError or InputError.
+        """
+        return None
+
     def check(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
         """What is wrong with them, as far as this machine can see. A variable that is not set is somebody else's."""
         yield from ()

@@ -21,7 +21,7 @@ from headrace.model.notes import (
 from headrace.model.plan import Plan
 from headrace.model.push_events import DatasetsPushed, DatasetsStored, LogsKeptUp, Use
 from headrace.observe.cost import Account, ChargedAccounts, Usage, charge_event, share_out
-from headrace.run.load.load import Sent
+from headrace.run.load.load import LoadSent
 from headrace.run.logs.upkeep import UpkeepDone
 from headrace.run.ports import Ledger
 from headrace.run.push.push import Pushed
@@ -117,7 +117,7 @@ class Accounts:
         """What a commit of pushes tells that loading takes: nobody is charged for it."""
         return (_event(self.clock(), pushed),)
 
-    def loaded(self, sent: Sent) -> None:
+    def loaded(self, sent: LoadSent) -> None:
         self._count_sent(sent.origin, sent.site, sent.bytes)
 
     def _count_sent(self, origin: str, site: str, size: int) -> None:

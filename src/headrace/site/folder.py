@@ -39,6 +39,7 @@ MENDING = {
     RUNNING_FILE: "move it away: `headrace up` then plans from the project's files, and continues with the rows it has",
     FORCED_FILE: "remove it: contracts that were forced are refused again until `headrace apply --force` names them",
     "status.json": "a running service writes it again within a second; if none runs, remove it",
+    "feed_apps.json": "remove it: all tokens end, and `headrace feeds tokens add` gives apps new ones",
     "service.json": "if no service runs the project any more, remove it; otherwise stop that process first",
 }
 """What to do about a file that is damaged."""
@@ -148,8 +149,9 @@ class Folder:
 
     # Small files
 
-    def write_json(self, name: str, value: object, indent: int | None = 2) -> None:
-        self._replace(name, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False).encode())
+    def write_json(self, name: str, value: object, indent: int | None = 2, is_durable: bool = False) -> None:
+        written = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False).encode()
+        self._replace(name, written, is_durable)
 
     def read_json(self, name: str) -> Any | None:
         """None if there is no such file. Raises UnreadableState for one that is not whole."""
@@ -187,13 +189,29 @@ class Folder:
     def remove(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
 
-    def _replace(self, name: str, content: bytes) -> None:
-        """All or nothing, and for the owner's eyes only."""
+    def _replace(self, name: str, content: bytes, is_durable: bool = False) -> None:
+        """All or nothing, and for the owner's eyes only. What is durable is there after a loss of power as well: that
+        takes milliseconds, which most files are not worth.
+        """
         unfinished = (self.root / name).with_name(f".{Path(name).name}.{os.getpid()}")
         handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
         unfinished.replace(self.root / name)
+        if is_durable:
+            _sync_folder((self.root / name).parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Which file has a name is safe from now on."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _read_any(path: Path) -> str:

@@ -98,6 +98,12 @@ class Housekeeping:
                     pause_s = self._keep_up(self._kept_up)
                 self._tidy_spools()
 
+    def finish(self) -> None:
+        """Does all upkeep that is due, at once: for those who measure what work costs with all that it entails."""
+        with self.turns.upkeep:
+            while self._kept_up is not None and self._kept_up.upkeep.step():
+                pass
+
     def _forget_events(self) -> None:
         if time.monotonic() - self._forgot_at > TRIM_EVERY_S:
             self._forgot_at = time.monotonic()

@@ -6,11 +6,15 @@ The store notes damage, whoever finds it (`connect/damage_notes.py`). `run/logs/
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from headrace.model.damage import FileDamage
-from headrace.model.log import Lease, Log
+from headrace.connect.sources import connector_of
+from headrace.model.damage import DamagedFile, FileDamage
+from headrace.model.feed_names import is_decisions
+from headrace.model.log import Lease, Log, Piece
 from headrace.model.notes import LogKeys, SourceLoading, note_keys, read_notes
 from headrace.model.plan_events import SourcesReread
 from headrace.model.words import name_ids
@@ -20,7 +24,8 @@ from headrace.run.logs.rebuild import Rebuild, find_concerned, plan_rebuild
 from headrace.run.logs.rebuilding import forget_damaged, make_forgetting_commit, rebuild_indexes
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.ports import Ledger, Store
-from headrace.run.program import Program
+from headrace.run.program import Ingest, Program
+from headrace.run.source_port import SourceDatabase
 from headrace.site.journal import Journal
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
@@ -34,6 +39,12 @@ log = logging.getLogger("headrace.service")
 MEND_FILE = (
     "it is being rebuilt, you need to do nothing; if it happens again, check the disk, and who else writes to .headrace"
 )
+MEND_LOST = (
+    "nobody else has these rows: put the file back from a backup, which is noticed within a minute; or go on without"
+    " all earlier rows: headrace sources reread {source}"
+)
+LOOK_AGAIN_S = 30.0
+"""How often a file that only a person can put back is looked at."""
 LOAD_AGAIN = "a file that held its rows was damaged: it is being loaded again"
 READ_AGAIN = "a file that held its rows was damaged"
 
@@ -53,6 +64,9 @@ class Repairs:
     clock: Callable[[], int]
     concerned: Mapping[str, str] = field(default_factory=dict)
     """By contract, what is wrong with a file that its view needs; swapped whole."""
+    _lost: Mapping[str, str] = field(default_factory=dict)
+    """Sources by the names of damaged files that hold rows which nobody else has; swapped whole."""
+    _looked_at: float = 0.0
 
     # What is wrong
 
@@ -73,12 +87,53 @@ class Repairs:
         named = _find_logs(damaged, logs)
         known = [one for one in damaged if one.name in named]
         for one in known:
-            self.troubles.report(DAMAGE + one.name, say_damage(one, named[one.name]), MEND_FILE, since=one.since)
+            source = self._lost.get(one.name)
+            hint = MEND_FILE if source is None else MEND_LOST.format(source=source)
+            self.troubles.report(DAMAGE + one.name, say_damage(one, named[one.name]), hint, since=one.since)
         return known
+
+    def _plan(
+        self, damaged: Sequence[FileDamage], program: Program, databases: Iterable[SourceDatabase]
+    ) -> tuple[Rebuild, Mapping[str, Log]]:
+        logs, reading = self.ledger.logs(), note_keys(self.ledger, SourceLoading)
+        only_copies = find_only_copies(databases)
+        rebuild = plan_rebuild(damaged, program, logs, reading, only_copies)
+        if more := self._find_damaged_rows(rebuild, logs):
+            rebuild = plan_rebuild((*damaged, *more), program, logs, reading, only_copies)
+        self._lost = {
+            f"{logs[name].site}/{piece.file}": _name_source(name, program)
+            for name, pieces in rebuild.lost.items()
+            for piece in pieces
+        }
+        return rebuild, logs
+
+    def _find_damaged_rows(self, rebuild: Rebuild, logs: Mapping[str, Log]) -> list[FileDamage]:
+        """What else is damaged of logs whose indexes are to be built again, from rows that nobody may have looked at:
+        an index and rows can be one file with two names. An index is given up only for one that can be built.
+        """
+        found = []
+        for log in map(logs.__getitem__, rebuild.indexes):
+            for piece in log.contents:
+                try:
+                    _check_file(self.store, log.site, piece)
+                except DamagedFile as error:
+                    found.append(error.damage)
+        return found
+
+    def _look_at_lost(self, rebuild: Rebuild, logs: Mapping[str, Log]) -> None:
+        """Forgets that files are damaged which somebody has put back. Reads all of them, so not too often."""
+        if time.monotonic() - self._looked_at < LOOK_AGAIN_S:
+            return
+        self._looked_at = time.monotonic()
+        for name, pieces in rebuild.lost.items():
+            for piece in pieces:
+                with suppress(DamagedFile):
+                    if _check_file(self.store, logs[name].site, piece):
+                        self.store.forget_damage(logs[name].site, piece.file)
 
     # Mending
 
-    def forget_before_start(self, programs: Iterable[Program]) -> bool:
+    def forget_before_start(self, programs: Iterable[Program], databases: Collection[SourceDatabase]) -> bool:
         """Forgets what damaged files held, before anything runs; whether there was any. What is missing is then made.
 
         Nobody pushes or compacts yet.
@@ -86,8 +141,8 @@ class Repairs:
         damaged = self.store.damaged()
         needed = self._report(damaged, self.ledger.logs()) if damaged else []
         for program in programs if needed else ():
-            logs, reading = self.ledger.logs(), note_keys(self.ledger, SourceLoading)
-            rebuild = plan_rebuild(needed, program, logs, reading)
+            rebuild, logs = self._plan(needed, program, databases)
+            self._look_at_lost(rebuild, logs)
             if rebuild.sources:
                 self.sources.captures.end_of(rebuild.sources)
                 self.sources.forget_made_from(rebuild.sources, [program], self.lease)
@@ -108,9 +163,10 @@ class Repairs:
             return
         with self.turns.try_plan() as ours:
             if ours:
-                logs, reading = self.ledger.logs(), note_keys(self.ledger, SourceLoading)
+                rebuild, logs = self._plan(damaged, upkeep.engine.program, running.databases)
                 self._report(damaged, logs)  # here as well: what is mended within a second is told all the same
-                self._carry_out(plan_rebuild(damaged, upkeep.engine.program, logs, reading), upkeep, running)
+                self._look_at_lost(rebuild, logs)
+                self._carry_out(rebuild, upkeep, running)
 
     def _carry_out(self, rebuild: Rebuild, upkeep: Upkeep, running: Running) -> None:
         """Once no log names a file, the note about it goes with the next call."""
@@ -137,6 +193,27 @@ class Repairs:
         self.unloaded.leave_out(running.plan, upkeep.engine.program, made, LOAD_AGAIN)
         self.sources.note_shapes(running, self.lease)
         self.sources.capture_only(running)
+
+
+def find_only_copies(databases: Iterable[SourceDatabase]) -> set[str]:
+    """Sources whose rows nobody else has. What is stored ahead of a feed is decided again if it is lost."""
+    written = (one.sources for one in databases if connector_of(one.kind).is_only_copy)
+    return {source for sources in written for source in sources if not is_decisions(source)}
+
+
+def _name_source(log: str, program: Program) -> str:
+    step = None if log.startswith(SPOOL) else program.tasks[log].step
+    return (step.spool if isinstance(step, Ingest) else log).removeprefix(SPOOL)
+
+
+def _check_file(store: Store, site: str, piece: Piece) -> bool:
+    """Reads a whole file; whether it is what was written. Raises `DamagedFile` if it is not."""
+    checking = store.check_slowly(site, piece.stored)
+    while True:
+        try:
+            next(checking)
+        except StopIteration as end:
+            return end.value is not None
 
 
 def say_damage(damage: FileDamage, logs: Sequence[str]) -> str:

@@ -74,6 +74,7 @@ class Scrub:
     _checking: Generator[int, None, int | None] | None = None
     _roots: dict[str, int] = field(default_factory=dict)
     _budget: float = 0.0
+    _told: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         look_at, stepped = time.monotonic(), time.monotonic()
@@ -142,7 +143,8 @@ class Scrub:
 
     def _tell(self, damage: FileDamage) -> None:
         """The store has noted it for whoever mends it. A file that was replaced since the last look is nobody's."""
-        if damage.name in self.ledger.files():
+        if damage.name not in self._told and damage.name in self.ledger.files():
+            self._told.add(damage.name)  # once: one that only a person can put back may be there for days
             log.warning('file "%s" %s', damage.name, damage.why)
 
     def _keep_roots(self) -> None:

@@ -148,7 +148,7 @@ class Service:
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)
         self.accounts.resume()
-        self.withdrawals = Withdrawals(self.folder, ledger, lease, self.feeds.find_own_dsn, self.troubles)
+        self.withdrawals = Withdrawals(self.folder, ledger, lease, self.feeds.find_own_dsn, self.troubles, self.journal)
         beside = Beside(self.runner, self.in_work, turns, self.threads)
         self.rounds = Rounds(
             ledger,

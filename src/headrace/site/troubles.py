@@ -26,7 +26,9 @@ SOURCE, CAPTURE, DELIVERY, FEED, DECISION, WITHDRAWAL, ROW = (
     TroubleKind.ROW,
 )
 ENGINE, STANDSTILL, LINKS = TroubleKind.ENGINE, TroubleKind.STANDSTILL, TroubleKind.LINKS
-FEED_SERVER = TroubleKind.FEED_SERVER
+BROKER, ROUTER, NOTIFY = TroubleKind.BROKER, TroubleKind.ROUTER, TroubleKind.NOTIFY
+PLACEMENT, ABSENT = TroubleKind.PLACEMENT, TroubleKind.ABSENT
+FEED_SERVER, CALIBRATION = TroubleKind.FEED_SERVER, TroubleKind.CALIBRATION
 DAMAGE, DISK, REREAD = TroubleKind.DAMAGE, TroubleKind.DISK, TroubleKind.REREAD
 SOURCE_DIFFERS, VIEW_DIFFERS = TroubleKind.SOURCE_DIFFERS, TroubleKind.VIEW_DIFFERS
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""

@@ -30,7 +30,7 @@ from headrace.testing.plan_predicates import predicates_of, value_of
 
 
 @dataclass
-class Run:
+class PlanRun:
     """`history` has the changes of every source, `logs` those of every vertex: a relation at a time is their sum."""
 
     document: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Run:
 class Made:
     """What one edge makes of its inputs, interval by interval."""
 
-    run: Run
+    run: PlanRun
     edge: Mapping[str, Any]
 
     def changes(self) -> Iterator[Change]:

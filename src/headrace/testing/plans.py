@@ -27,7 +27,7 @@ from headrace.testing.plan_operators import (
     times,
 )
 from headrace.testing.plan_predicates import VALUES, predicates_of, value_of
-from headrace.testing.plan_run import Run
+from headrace.testing.plan_run import PlanRun
 
 
 def simulate(document: Mapping[str, Any], seed: int = 0, changes: int = 40) -> list[str]:
@@ -49,7 +49,7 @@ class PlannedWorld:
         self.holds = predicates_of(self.document).holds
         self.history = dict(self._histories())
         self.end = self.changes + 1
-        self.run = Run(self.document, self.history, self.rng, self.end)
+        self.run = PlanRun(self.document, self.history, self.rng, self.end)
 
     # Sources
 

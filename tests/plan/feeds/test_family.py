@@ -65,7 +65,7 @@ def test_load_of_a_feed_counts_its_views_and_its_store(tmp_path: Path) -> None:
     assert feed.disk["eu"] >= feed.store_bytes > 1e8
     views = sum(plan.totals.cpu.values())
     assert sum(feed.cpu.values()) <= views + feed.store_cpu
-    assert feed.store_cpu == pytest.approx(200 * 4.5e-6 + 300 * 83e-6 + 20 * 20e-6)
+    assert feed.store_cpu == pytest.approx(200 * 15e-6 + 300 * 360e-6 + 20 * 27e-6)
 
 
 def test_a_store_elsewhere_takes_nothing_of_a_site(tmp_path: Path) -> None:

@@ -144,3 +144,16 @@ def test_statistics_of_a_column_that_comes_are_told_with_the_source_that_is_read
     more = shop(tmp_path, "total: bigint", "total: bigint, channel: {type: string, distinct: 4}")
     found = difference(running, plan_versions(running, Asked(more))[0])
     assert (found.values, found.reread) == ((), ("orders",))
+
+
+def test_a_feed_that_comes_or_goes_is_one_value_whatever_sources_it_has(tmp_path: Path) -> None:
+    feeds = "\nfeeds: {wall: {events: api, follows: api, at: us}}\ncontracts:\n"
+    without, with_feed = make_plan(shop(tmp_path)), make_plan(shop(tmp_path, "\ncontracts:\n", feeds))
+    assert {"wall/events", "wall/follows", "wall/decisions"} <= with_feed.catalogue.sources.keys()
+    for plans, said in (
+        ((without, with_feed), ("nothing", "10k pairs")),
+        ((with_feed, without), ("10k pairs", "nothing")),
+    ):
+        (value,) = difference(*plans).values
+        assert (value.what, value.field, value.before, value.after) == ("feed wall", "stored ahead", *said)
+    assert difference(with_feed, with_feed).is_nothing

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,6 +83,25 @@ def test_an_app_is_known_by_its_token_until_it_is_revoked(apps: FeedApps) -> Non
         revoke_app(apps.folder, "web")
     with pytest.raises(UsageError, match="there is an app"):
         add_app(apps.folder, "phone", None)
+
+
+def test_an_app_that_was_revoked_stays_so_through_a_loss_of_power(apps: FeedApps, monkeypatch: Any) -> None:
+    """Only what was synced is there afterwards: the file's new contents first, then its name in the folder."""
+    token, file = add_app(apps.folder, "web", None), apps.folder.root / FILE
+    before, synced = file.read_bytes(), dict[int, bytes]()
+    on_disk = [before]
+
+    def sync(handle: int) -> None:
+        path = Path(f"/proc/self/fd/{handle}").resolve()
+        if path == apps.folder.root:
+            on_disk[0] = synced.get(file.stat().st_ino, b"")
+        else:
+            synced[os.fstat(handle).st_ino] = path.read_bytes()
+
+    monkeypatch.setattr(os, "fsync", sync)
+    revoke_app(apps.folder, "web")
+    file.write_bytes(on_disk[0])
+    assert on_disk[0] != before and apps.find_caller(token) is None
 
 
 def test_revoking_an_app_revokes_what_it_has_minted_also_once_it_is_added_again(apps: FeedApps) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.meaning.zset import ZSet
-from headrace.run.load.load import Sent
+from headrace.run.load.load import LoadSent
 from headrace.testing.worlds import RunningWorld
 from tests.run.test_engine import SOURCES, check, world_of
 
@@ -29,7 +29,7 @@ def loaded(world: RunningWorld) -> Counter[tuple[str, str]]:
     """Bytes by link."""
     sent: Counter[tuple[str, str]] = Counter()
 
-    def count(one: Sent) -> None:
+    def count(one: LoadSent) -> None:
         sent[one.origin, one.site] += one.bytes
 
     world.engine.count_sent = count

@@ -238,6 +238,27 @@ def test_a_large_index_that_was_read_with_wrong_content_makes_its_readers_suspec
     assert readers <= made_again and made_again
 
 
+def test_rows_that_nobody_else_has_are_never_read_again(tmp_path: Path):
+    """Their indexes are made again from them; if they are damaged themselves, all that is there stays."""
+    world = world_of([VIEWS[0]], "m1", tmp_path)
+    world.capture({"r": ZSet([(ROW, 1)])})
+    world.engine.load()
+    logs = dict(world.ledger.logs())
+    name, log = next((name, log) for name, log in logs.items() if log.of_kind(PieceKind.INDEX) and "r@" in name)
+    (key,) = {piece.key for piece in log.of_kind(PieceKind.INDEX)}
+    large = Piece(PieceKind.INDEX, "large", NEVER, log.t, 1, CHECKED_WHOLE + 1, key)
+    logs[name] = Log(log.name, log.site, log.t, log.start, (*log.pieces, large))
+
+    def rebuild_of(file: str, *only_copies: str):
+        damage = FileDamage(log.site, file, DamageKind.CONTENTS, "", 0.0)
+        return plan_rebuild([damage], world.program, logs, (), only_copies)
+
+    assert rebuild_of("large").sources == rebuild_of(log.contents[0].file).sources == {"r"}
+    index, rows = rebuild_of("large", "r"), rebuild_of(log.contents[0].file, "r")
+    assert index.indexes == {name: {key}} and not index.sources and not index.lost
+    assert rows.lost.keys() == {name} and not (rows.sources or rows.vertices or rows.indexes or rows.starts)
+
+
 def find_readers(world: RunningWorld, source: str) -> set[str]:
     damage = FileDamage("x", "f", DamageKind.MISSING, "", 0.0)
     spool = Log(f"spool:{source}", "x", 1, 0, (Piece(PieceKind.CHANGE, "f", 0, 1, 1, 1),))

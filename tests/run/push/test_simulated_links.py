@@ -15,7 +15,7 @@ from headrace.connect.files import FileStore
 from headrace.model.catalogue import Link as DeclaredLink
 from headrace.model.errors import Location
 from headrace.model.log import Piece, PieceKind
-from headrace.run.load.load import Sent
+from headrace.run.load.load import LoadSent
 from headrace.run.load.load_work import Loaded
 from headrace.run.program import LogSpec, Pass, Task
 from headrace.run.push.chains import ChainItem, ChainOutcome
@@ -180,13 +180,18 @@ def test_what_fails_and_what_changed_nothing_is_not_sent():
 # Of what is loaded
 
 
-def loaded(*sent: Sent) -> ItemOutcome[Any]:
+def loaded(*sent: LoadSent) -> ItemOutcome[Any]:
     return ItemOutcome("load", Loaded((), 1, sent), None, 0.1)
 
 
 def test_a_load_takes_as_long_as_its_links_need_side_by_side():
     hand = HandTurned()
-    outcome = loaded(Sent("us", "eu", 2000), Sent("us", "eu", 1000), Sent("eu", "us", 500), Sent("eu", "nowhere", 9999))
+    outcome = loaded(
+        LoadSent("us", "eu", 2000),
+        LoadSent("us", "eu", 1000),
+        LoadSent("eu", "us", 500),
+        LoadSent("eu", "nowhere", 9999),
+    )
     (found,) = simulated([outcome], hand).run([item("any", "us", "us")])
     assert hand.now == pytest.approx(103.5)
     assert found.waited_s == pytest.approx(3.5)
@@ -206,7 +211,7 @@ class ByName:
 
 def test_a_push_waits_for_one_slice_of_a_load_at_most():
     hand, took = HandTurned(), list[float]()
-    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": ItemOutcome("copied", made("copied", 100), None, 0.0)}
+    jobs = {"load": loaded(LoadSent("us", "eu", 4000)), "copied": ItemOutcome("copied", made("copied", 100), None, 0.0)}
 
     def wait(seconds: float) -> None:
         """A push begins with every slice; nobody waits for it."""
@@ -232,7 +237,10 @@ def test_a_load_from_nowhere_else_waits_for_nothing():
 
 def test_whoever_waits_for_links_says_for_how_long():
     hand, seen = HandTurned(), list[tuple[float, float]]()
-    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": ItemOutcome("copied", made("copied", 2000), None, 0.0)}
+    jobs = {
+        "load": loaded(LoadSent("us", "eu", 4000)),
+        "copied": ItemOutcome("copied", made("copied", 2000), None, 0.0),
+    }
 
     def wait(seconds: float) -> None:
         seen.append((runner.left_s(), runner.allowed_s()))

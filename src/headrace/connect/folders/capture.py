@@ -289,6 +289,15 @@ def find_unreadable_file(stream: FolderStream) -> Problem | None:
     return None
 
 
+def read_folder(stream: FolderStream) -> pa.Table:
+    """All rows that there are now, under the columns' own names. Raises ConnectError as `look_into` does, or InputError
+    for what is not as declared.
+    """
+    parts = [part for name in sorted(look_into(stream.folder)) for part in _tables(stream, stream.folder / name)]
+    schema = pa.schema([(name, arrow_type(type_)) for name, type_ in stream.columns])
+    return pa.concat_tables([schema.empty_table(), *(part.rename_columns(schema.names) for part in parts)])
+
+
 def _tables(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
     """The declared columns with their types, a part at a time. Raises InputError for what is not as declared."""
     for part in _read_parts(stream, file):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.connect.folders.capture import FolderCapture, FolderStream, find_unreadable_file, read_taken
+from headrace.connect.folders.capture import FolderCapture, FolderStream, find_unreadable_file, read_folder, read_taken
 from headrace.connect.folders.known_files import CHANGED
 from headrace.model.catalogue import FileFolder, Source
 from headrace.model.errors import ConnectError, InputError, Problem, Severity
@@ -60,6 +60,9 @@ class FolderSources(SourceConnector):
             except InputError as error:
                 unset += error.problems
         return sources, tuple(unset)
+
+    def read_columns(self, source: Source, columns: Sequence[str], place: ProjectPlace) -> pa.Table:
+        return read_folder(_stream(source, place)).select(list(columns))
 
     def check(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
         """Warnings, since a folder may come later."""

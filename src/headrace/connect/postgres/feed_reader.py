@@ -28,6 +28,7 @@ from headrace.model.errors import ConnectError
 from headrace.run.feeds.batch import part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
 from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough, find_floor
+from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_too_many
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
 READ_WITHIN_MS = 15_000
@@ -54,7 +55,8 @@ SELECT (
     ) unread
 ) AS unread FROM clock LEFT JOIN {{seen}} seen ON seen.consumer = %(consumer)s
 """
-# What is new or gone is looked up once for all who ask, by when; then everybody is told what they follow.
+# What is new or gone is looked up once for all who ask, by when; then everybody is told what they follow. Without ids,
+# times tell events apart.
 _CHANGES: LiteralString = """
 WITH asked AS MATERIALIZED (
     SELECT asked.*, clock.t, asked.after >= clock.t - %(kept)s AND asked.after >= coalesce(events.started, 0) AS is_told
@@ -69,7 +71,8 @@ WITH asked AS MATERIALIZED (
     FROM {events} v, span WHERE v.from_t >= span.first AND v.from_t <= span.last
     UNION ALL
     SELECT v.to_t, true, v.producer, v.ts, v.id, NULL, (
-        SELECT min(w.from_t) FROM {events} w WHERE w.producer = v.producer AND w.id = v.id AND w.from_t >= v.to_t
+        SELECT min(w.from_t) FROM {events} w
+        WHERE w.producer = v.producer AND w.id = v.id AND (v.id <> '' OR w.ts = v.ts) AND w.from_t >= v.to_t
     ) FROM {events} v, span
     WHERE v.to_t < 9223372036854775807 AND v.to_t >= span.first AND v.to_t <= span.last
 )
@@ -89,7 +92,16 @@ INSERT INTO {seen} AS s (consumer, ts, id) VALUES (%(consumer)s, %(ts)s, %(id)s)
 ON CONFLICT (consumer) DO UPDATE SET ts = excluded.ts, id = excluded.id WHERE (s.ts, s.id) < (excluded.ts, excluded.id)
 """
 _HIDE: LiteralString = """
-INSERT INTO {hidden} (consumer, producer, kind) VALUES (%(consumer)s, %(producer)s, %(kind)s) ON CONFLICT DO NOTHING
+WITH own AS MATERIALIZED (
+    SELECT %(kind)s = %(blocked)s OR count(*) < %(most)s AS has_room
+    FROM {hidden} WHERE consumer = %(consumer)s AND kind <> %(blocked)s
+), added AS (
+    INSERT INTO {hidden} (consumer, producer, kind)
+    SELECT %(consumer)s, %(producer)s, %(kind)s FROM own WHERE has_room ON CONFLICT DO NOTHING
+)
+SELECT has_room OR EXISTS (
+    SELECT FROM {hidden} WHERE consumer = %(consumer)s AND producer = %(producer)s AND kind = %(kind)s
+) AS is_hidden FROM own
 """
 _UNHIDE: LiteralString = """
 DELETE FROM {hidden} WHERE consumer = %(consumer)s AND producer = %(producer)s AND kind = %(kind)s
@@ -178,7 +190,9 @@ class PostgresFeedReader:
         self._run(_MARK, {"consumer": consumer, "ts": place[0], "id": place[1]})
 
     def hide(self, consumer: str, producer: str, kind: str) -> None:
-        self._run(_HIDE, {"consumer": consumer, "producer": producer, "kind": kind})
+        said = {"consumer": consumer, "producer": producer, "kind": kind, "blocked": BLOCKED, "most": MOST_HIDDEN}
+        if not self._fetch(_HIDE, said)[0]["is_hidden"]:
+            raise say_too_many(consumer)
 
     def unhide(self, consumer: str, producer: str, kind: str) -> None:
         self._run(_UNHIDE, {"consumer": consumer, "producer": producer, "kind": kind})

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from headrace.connect.files import FileStore
+from headrace.connect.input_lines import lines_of
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
@@ -105,17 +106,6 @@ def _variable(name: str, environment: Mapping[str, str]) -> str:
     if name not in environment:
         raise UsageError(f'the environment variable "{name}" is not set')
     return environment[name]
-
-
-def lines_of(handle: int) -> Iterator[str]:
-    """Reads lines as they come.
-
-    Not through `sys.stdin`: a thread that waits there would keep Python from ending in order.
-    """
-    rest = b""
-    while some := os.read(handle, 1 << 16):
-        *whole, rest = (rest + some).split(b"\n")
-        yield from (line.decode() for line in whole)
 
 
 def parse_config(text: str) -> ConfigFile:

@@ -150,6 +150,23 @@ class SampleFollows:
             return [post for (post,) in session.execute(NEWEST, [followed, limit]).fetchall()]
 
 
+@dataclass(frozen=True, slots=True)
+class SampleFriends:
+    """People of the sample with phones, and which of them are friends, as its database says it."""
+
+    people: str
+
+    def list_people(self) -> dict[int, str]:
+        """Names by number."""
+        with psycopg.connect(self.people) as session:
+            return dict(session.execute("SELECT uid, name FROM people ORDER BY uid").fetchall())
+
+    def list_friends(self) -> list[tuple[int, int]]:
+        with psycopg.connect(self.people) as session:
+            found = session.execute("SELECT uid, friend FROM friends ORDER BY uid, friend").fetchall()
+        return [(one, other) for one, other in found]
+
+
 class SampleDatabases:
     """The databases of a sample project, on a server of their own, and the apps that write to them.
 
@@ -173,6 +190,9 @@ class SampleDatabases:
 
     def follows(self) -> SampleFollows:
         return SampleFollows(self._addresses["people"], self._addresses["posts"])
+
+    def friends(self) -> SampleFriends:
+        return SampleFriends(self._addresses["people"])
 
     def start_load(self) -> SampleLoad:
         self._load = SampleLoad(self._addresses, read_habits(self._folder))

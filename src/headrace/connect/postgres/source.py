@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from headrace.connect.postgres.capture import Capture
 from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.cut import DatabaseCut
 from headrace.connect.postgres.give_back import give_back, is_left
 from headrace.connect.postgres.inspect import inspect_differences, inspect_sources
 from headrace.connect.postgres.look import look_at_database
+from headrace.connect.postgres.read_columns import read_columns
 from headrace.connect.postgres.sessions import connect_reading
 from headrace.connect.postgres.sight import TableSight
 from headrace.connect.postgres.slot_watch import SlotWatch
@@ -91,6 +94,11 @@ class PostgresSources(SourceConnector):
                 unset += error.problems
         found, findings = inspect_sources(sources, addresses)
         return found, (*unset, *findings)
+
+    def read_columns(self, source: Source, columns: Sequence[str], place: ProjectPlace) -> pa.Table:
+        known = {one.name: one for one in source.columns or ()}
+        address = place.fill(_table(source).dsn, source.declared_at)
+        return read_columns(address, _table(source).table, [known[name] for name in columns])
 
     def try_capture(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
         for written, address, own in _by_address(sources, place):

@@ -3,10 +3,12 @@
     F:{p17}:t           time, epoch and meaning of a part; F:{events}:t those of events
     F:{p17}:c           the consumers of a part
     F:{p17}:p:anna      whom a consumer follows: producer -> ahead and since
-    F:{p17}:f:anna      what is stored ahead: producer -> a JSON list of time, id, time, id, ..., newest first
+    F:{p17}:a:anna      what is stored ahead by time, of all producers, each as `time NUL id NUL producer`
     F:{p17}:h:anna      whom a consumer does not see; F:{p17}:s:anna the last entry seen
-    F:{e:bob}:e         a producer's events by time, each as `id NUL from NUL to`; `to` is empty while it is there
-    F:{e:bob}:b         their bodies by `id NUL from`; F:{e:bob}:o the beginning of each that is there, by `time NUL id`
+    F:{e:bob}:e         a producer's events by time, each as `id NUL time NUL from NUL to`; `to` is empty while it is
+                        there. The time is in it since ids may be empty, and what is filled begins at one time
+    F:{e:bob}:b         their bodies by `id NUL time NUL from`
+    F:{e:bob}:o         the beginning of each that is there, by `time NUL id`
     F:{events}:n        producers by the time of their newest event, as of whatever time: where a page begins to look
     F:{events}:x        versions that have ended, by when; F:{events}:f those that are new, by when they began
     F:{events}:owner    whose feed it is
@@ -44,10 +46,11 @@ local function newer(one, other)  -- one and other are {time, id, producer}
   return less(other[3], one[3])
 end
 local function cut(member)
-  local first = string.find(member, NUL, 1, true)
-  local second = string.find(member, NUL, first + 1, true)
-  return string.sub(member, 1, first - 1), string.sub(member, first + 1, second - 1), string.sub(member, second + 1)
+  local id, ts, from, to = string.match(member, '^(.-)%z(.-)%z(.-)%z(.*)$')
+  return id, from, to, ts
 end
+local function name_body(ts, id, from) return id .. NUL .. ts .. NUL .. from end
+local function name_version(ts, id, from, to) return name_body(ts, id, from) .. NUL .. to end
 local function is_there(from, to, t) return tonumber(from) <= t and (to == '' or t < tonumber(to)) end
 local function move(part)
   local found = redis.call('HMGET', clock(part), 't', 'epoch')
@@ -95,15 +98,15 @@ for _, row in ipairs(said.rows) do
   local there = redis.call('HGET', open, ts .. NUL .. id)
   if comes and not there then
     redis.call('ZADD', F .. ':{events}:n', 'GT', ts, producer)
-    redis.call('ZADD', events, ts, id .. NUL .. t .. NUL)
-    redis.call('HSET', bodies, id .. NUL .. t, body)
+    redis.call('ZADD', events, ts, name_version(ts, id, t, ''))
+    redis.call('HSET', bodies, name_body(ts, id, t), body)
     redis.call('HSET', open, ts .. NUL .. id, t)
     if said.after then redis.call('ZADD', F .. ':{events}:f', t, cjson.encode({producer, id, ts, t})) end
   elseif there and not comes and tonumber(there) < tonumber(t) then  -- else it was done before
-    redis.call('ZREM', events, id .. NUL .. there .. NUL)
-    redis.call('ZADD', events, ts, id .. NUL .. there .. NUL .. t)
+    redis.call('ZREM', events, name_version(ts, id, there, ''))
+    redis.call('ZADD', events, ts, name_version(ts, id, there, t))
     redis.call('HDEL', open, ts .. NUL .. id)
-    redis.call('ZADD', F .. ':{events}:x', t, cjson.encode({producer, id, there, t}))
+    redis.call('ZADD', F .. ':{events}:x', t, cjson.encode({producer, id, ts, there, t}))
   end
 end
 if said.last then redis.call('HSET', clock('events'), 't', said.upto) end
@@ -118,48 +121,32 @@ PARTS = (
 local refused = move(said.part)
 if refused then return refused end
 local P = F .. ':{' .. said.part .. '}:'
-local lists = {}
-for _, row in ipairs(said.stored) do
-  local consumer, producer, ts, id, weight = row[1], row[2], row[3], row[4], row[5]
-  local key = consumer .. NUL .. producer
-  local list = lists[key]
-  if not list then
-    list = {consumer = consumer, producer = producer, entries = {}, count = {}}
-    local held = said.after and redis.call('HGET', P .. 'f:' .. consumer, producer)
-    local packed = held and cjson.decode(held) or {}
-    for at = 1, #packed, 2 do
-      list.entries[#list.entries + 1] = {tonumber(packed[at]), packed[at + 1], ''}
-      list.count[packed[at] .. NUL .. packed[at + 1]] = 1
-    end
-    lists[key] = list
-  end
-  local name = ts .. NUL .. id
-  if list.count[name] == nil then list.entries[#list.entries + 1] = {tonumber(ts), id, ''} end
-  list.count[name] = (list.count[name] or 0) + weight
-end
-for _, list in pairs(lists) do
-  for _, count in pairs(list.count) do
-    if count ~= 0 and count ~= 1 then return {'changed'} end
-  end
-end
 if not said.after then
-  for _, consumer in ipairs(redis.call('SMEMBERS', P .. 'c')) do
-    redis.call('DEL', P .. 'p:' .. consumer, P .. 'f:' .. consumer)
+  for _, consumer in ipairs(redis.call('SMEMBERS', P .. 'c')) do  -- `f:` is how an earlier layout kept what is ahead
+    redis.call('DEL', P .. 'p:' .. consumer, P .. 'a:' .. consumer, P .. 'f:' .. consumer)
   end
   redis.call('DEL', P .. 'c')
 end
-for _, list in pairs(lists) do
-  table.sort(list.entries, newer)
-  local packed = {}
-  for _, entry in ipairs(list.entries) do
-    if list.count[number(entry[1]) .. NUL .. entry[2]] == 1 then
-      packed[#packed + 1] = number(entry[1])
-      packed[#packed + 1] = entry[2]
+local MOST = 1000  -- of what one call is given
+local function change_stored(consumer, rows, comes)  -- whether all of it was as it should be
+  local key, count, args = P .. 'a:' .. consumer, 0, {}
+  for at = 1, #rows, 3 do
+    if comes then args[#args + 1] = rows[at] end
+    args[#args + 1] = rows[at] .. NUL .. rows[at + 1] .. NUL .. rows[at + 2]
+    if #args >= MOST or at + 3 > #rows then
+      count = count + redis.call(comes and 'ZADD' or 'ZREM', key, unpack(args))
+      args = {}
     end
   end
-  redis.call('SADD', P .. 'c', list.consumer)
-  if #packed > 0 then redis.call('HSET', P .. 'f:' .. list.consumer, list.producer, cjson.encode(packed))
-  else redis.call('HDEL', P .. 'f:' .. list.consumer, list.producer) end
+  return count == #rows / 3
+end
+for consumer, rows in pairs(said.gone) do
+  -- A part that somebody else has changed is filled anew: that half of this is done does not matter.
+  if not change_stored(consumer, rows, false) then return {'changed'} end
+end
+for consumer, rows in pairs(said.come) do
+  redis.call('SADD', P .. 'c', consumer)
+  if not change_stored(consumer, rows, true) then return {'changed'} end
 end
 for _, row in ipairs(said.pairs) do
   if row[3] == cjson.null then redis.call('HDEL', P .. 'p:' .. row[1], row[2])
@@ -233,44 +220,130 @@ PAGE = (
 local found = {}
 local ceiling = said.ceiling and {tonumber(said.ceiling[1]), said.ceiling[2], said.ceiling[3]}
 local recent = said.k and (tonumber(said.as_of or t) - said.within)
-local function add(producer, ts, id, from, nth, stored)
-  found[#found + 1] = {ts, id, producer, from = from, nth = nth, stored = stored}
+local function count_nothing() return {all = 0, few = 0, fresh = 0} end
+local function count(counts, nth, ts)  -- entries that come newest first
+  counts.all = counts.all + 1
+  if said.k and nth <= said.k then counts.few = counts.few + 1 end
+  if said.k and nth == 1 and ts >= recent then counts.fresh = counts.fresh + 1 end
 end
-local function take_stored(producer)
-  local packed = cjson.decode(redis.call('HGET', P .. 'f:' .. said.consumer, producer) or '[]')
-  for m = 1, math.min(#packed, 2 * said.shown), 2 do
-    add(producer, tonumber(packed[m]), packed[m + 1], nil, (m + 1) / 2, true)
-  end
+local function is_enough(counts, ts)  -- whether nothing can be on the page that comes later
+  if counts.all < said.enough then return false end
+  return not said.k or (counts.few >= said.enough and (counts.fresh >= said.enough or ts < recent))
 end
-local function take_pulled(producer)
-  local last, nth = said.last and said.last[producer], 0
-  local top = '+inf'
-  if ceiling then top = said.ceiling[1] end
-  if last and tonumber(last[1]) < ceiling[1] then top = last[1] end
-  pull(producer, top, said.shown, function(ts, id, from)
-    local entry = {ts, id, producer}
-    if ceiling and newer(entry, ceiling) then return false end
-    if last and not newer({tonumber(last[1]), last[2], producer}, entry) then return false end
-    nth = nth + 1
-    add(producer, ts, id, from, nth, false)
-    return true
-  end)
-end
-local function find_floor()  -- the time below which nothing can be on the page; nil if there are too few to say
-  table.sort(found, newer)
-  if #found < said.enough then return nil end
-  local floor, few, heads = found[said.enough][1], 0, 0
-  if not said.k then return floor end
-  for _, entry in ipairs(found) do
-    if entry.nth <= said.k then few = few + 1 end
-    if few == said.enough then
-      floor = math.min(floor, entry[1])
-      few = few + 1
+local floor  -- the last of what is stored that can be on the page, if there is more
+local function take_stored()  -- the set has the order of pages
+  local key, offset, chunk = P .. 'a:' .. said.consumer, 0, said.enough + 1
+  local counts, nths, ahead = count_nothing(), {}, {}
+  while true do
+    local some = redis.call('ZREVRANGE', key, offset, offset + chunk - 1)
+    for _, member in ipairs(some) do
+      local ts, id, producer = string.match(member, '^(.-)%z(.-)%z(.*)$')
+      ts = tonumber(ts)
+      if is_enough(counts, ts) then
+        floor = found[#found]
+        -- Somebody who is pulled may have to be on the page with an older entry, if it is recent.
+        if said.k and counts.fresh < said.enough and floor[1] > recent then floor = {recent, '', ''} end
+        return
+      end
+      if ahead[producer] == nil then
+        local state = not hidden[producer] and redis.call('HGET', P .. 'p:' .. said.consumer, producer)
+        ahead[producer] = state and is_ahead(state) or false
+      end
+      local nth = (nths[producer] or 0) + 1
+      nths[producer] = nth
+      if ahead[producer] and nth <= said.shown then
+        found[#found + 1] = {ts, id, producer, nth = nth, stored = true}
+        count(counts, nth, ts)
+      end
     end
-    if entry.nth == 1 and entry[1] >= recent then heads = heads + 1 end
+    if #some < chunk then return end
+    offset, chunk = offset + chunk, chunk * 2
   end
-  if few < said.enough then return nil end
-  return heads >= said.enough and floor or math.min(floor, recent)
+end
+if not ceiling then take_stored() end
+
+-- What is pulled is merged, newest first: a heap of producers by their next entry, or by the time of their newest event
+-- until they are looked at, which is only when everything newer has been taken.
+local stored, heap, counts = #found
+local function start_heap()
+  for n = #found, stored + 1, -1 do found[n] = nil end
+  heap, counts = {}, count_nothing()
+end
+local function is_before(one, other)
+  if one.ts ~= other.ts then return one.ts > other.ts end
+  if not (one.entry and other.entry) then return not one.entry and other.entry ~= nil end
+  return newer(one.entry, other.entry)
+end
+local function push(producer, newest)
+  local one = {producer = producer, ts = newest, nth = 0, offset = 0, chunk = 2}
+  local last = said.last and said.last[producer]
+  if ceiling then one.ts = math.min(one.ts, ceiling[1]) end
+  if last then
+    one.after = {tonumber(last[1]), last[2], producer}
+    one.ts = math.min(one.ts, one.after[1])
+  end
+  local place = #heap + 1
+  heap[place] = one
+  while place > 1 and is_before(one, heap[math.floor(place / 2)]) do
+    local above = math.floor(place / 2)
+    heap[place], heap[above] = heap[above], one
+    place = above
+  end
+end
+local function sift_down()
+  local place, count = 1, #heap
+  while true do
+    local best, left = place, 2 * place
+    if left <= count and is_before(heap[left], heap[best]) then best = left end
+    if left < count and is_before(heap[left + 1], heap[best]) then best = left + 1 end
+    if best == place then return end
+    heap[place], heap[best] = heap[best], heap[place]
+    place = best
+  end
+end
+local function find_next(one)  -- the next entry of a producer that may be on the page; none if there is no more
+  one.entry = nil
+  if not one.top then one.top = number(one.ts) end
+  while one.nth < said.shown do
+    if not one.some or one.place > #one.some then
+      if one.is_end then return end
+      one.some = redis.call('ZREVRANGEBYSCORE', own(one.producer, 'e'), one.top, '-inf', 'LIMIT', one.offset, one.chunk)
+      one.is_end, one.offset, one.place = #one.some < one.chunk, one.offset + #one.some, 1
+      one.chunk = 2 * one.chunk
+      if #one.some == 0 then return end
+    end
+    local id, from, to, ts = cut(one.some[one.place])
+    one.place = one.place + 1
+    if is_there(from, to, at) then
+      local entry = {tonumber(ts), id, one.producer, from = from, nth = one.nth + 1, stored = false}
+      if not (ceiling and newer(entry, ceiling)) and not (one.after and not newer(one.after, entry)) then
+        one.nth, one.entry, one.ts = one.nth + 1, entry, entry[1]
+        return
+      end
+    end
+  end
+end
+local function is_done(ts)  -- whether nothing from this time on can be on the page
+  return is_enough(counts, ts) or (floor and ts < floor[1]) or ts == -math.huge
+end
+local function merge(down_to)  -- others may come from that time on; whether they can be on the page no more
+  while heap[1] do
+    local one = heap[1]
+    if is_done(math.max(one.ts, down_to)) then return true end
+    if one.ts <= down_to then return false end
+    if one.entry then
+      if floor and newer(floor, one.entry) then return true end
+      found[#found + 1] = one.entry
+      count(counts, one.nth, one.ts)
+    end
+    find_next(one)
+    if not one.entry then
+      heap[1] = heap[#heap]
+      heap[#heap] = nil
+    end
+    sift_down()
+  end
+  return is_done(down_to)
 end
 local function walk()  -- the newest of all producers, until nobody else can be on the page; false if that takes long
   local steps, chunk = 0, 100
@@ -278,31 +351,34 @@ local function walk()  -- the newest of all producers, until nobody else can be 
     local some = redis.call('ZREVRANGE', F .. ':{events}:n', steps, steps + chunk - 1, 'WITHSCORES')
     for n = 1, #some, 2 do
       local state = not hidden[some[n]] and redis.call('HGET', P .. 'p:' .. said.consumer, some[n])
-      if state and (ceiling or not is_ahead(state)) then take_pulled(some[n]) end
+      if state and (ceiling or not is_ahead(state)) then push(some[n], tonumber(some[n + 1])) end
     end
     steps = steps + #some / 2
-    if #some < 2 * chunk then return true end
-    local floor = find_floor()
-    if floor and tonumber(some[#some]) < floor then return true end
+    if merge(#some < 2 * chunk and -math.huge or tonumber(some[#some])) then return true end
     chunk = chunk * 2
   end
   return false
 end
-local is_walked = false
-if redis.call('HLEN', P .. 'p:' .. said.consumer) > said.most_few then
-  if not ceiling then
-    for _, producer in ipairs(redis.call('HKEYS', P .. 'f:' .. said.consumer)) do
-      local state = not hidden[producer] and redis.call('HGET', P .. 'p:' .. said.consumer, producer)
-      if state and is_ahead(state) then take_stored(producer) end
+local function look_at_all()
+  local asked = {}
+  local function push_asked()
+    if #asked == 0 then return end
+    for n, newest in ipairs(redis.call('ZMSCORE', F .. ':{events}:n', unpack(asked))) do
+      if newest then push(asked[n], tonumber(newest)) end
     end
+    asked = {}
   end
-  is_walked = walk()
-  if not is_walked then found = {} end
-end
-if not is_walked then
   visit_followed(function(producer, state)
-    if is_ahead(state) and not ceiling then take_stored(producer) else take_pulled(producer) end
+    if ceiling or not is_ahead(state) then asked[#asked + 1] = producer end
+    if #asked == 1000 then push_asked() end
   end)
+  push_asked()
+  merge(-math.huge)
+end
+start_heap()
+if redis.call('HLEN', P .. 'p:' .. said.consumer) <= said.most_few or not walk() then
+  start_heap()
+  look_at_all()
 end
 table.sort(found, newer)
 local answer, few = {t}, 0
@@ -312,7 +388,7 @@ for place, entry in ipairs(found) do
   if place <= said.enough or (is_few and few <= said.enough) or (said.k and entry.nth == 1 and entry[1] >= recent) then
     local from = entry.from or find_version(entry[3], number(entry[1]), entry[2])
     if from then
-      local body = redis.call('HGET', own(entry[3], 'b'), entry[2] .. NUL .. from)
+      local body = redis.call('HGET', own(entry[3], 'b'), name_body(number(entry[1]), entry[2], from))
       answer[#answer + 1] = {entry[3], number(entry[1]), entry[2], body, entry.stored and 1 or 0}
     end
   end
@@ -379,8 +455,10 @@ local function find_end(producer, ts, id, from)  -- of a version; nil if it is n
   end
   return nil
 end
-local function is_read(producer, id, at)  -- whether any version of an event is there
-  for _, member in ipairs(redis.call('ZRANGE', own(producer, 'e'), 0, -1)) do
+local function is_read(producer, ts, id, at)  -- whether any version of an event is there; without ids, times tell
+  local first, last = '-inf', '+inf'
+  if id == '' then first, last = ts, ts end
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', own(producer, 'e'), first, last)) do
     local named, from, to = cut(member)
     if named == id and is_there(from, to, at) then return true end
   end
@@ -409,14 +487,14 @@ for n, ask in ipairs(said.asked) do
       local producer, id, ts, from = unpack(cjson.decode(member))
       local to = find_end(producer, ts, id, from)
       if to and is_there(from, to, at) and is_told(tonumber(from), tonumber(ts), id, producer) then
-        rows[#rows + 1] = {from, 0, producer, ts, id, redis.call('HGET', own(producer, 'b'), id .. NUL .. from)}
+        local body = redis.call('HGET', own(producer, 'b'), name_body(ts, id, from))
+        rows[#rows + 1] = {from, 0, producer, ts, id, body}
       end
     end
     for _, member in ipairs(redis.call('ZRANGEBYSCORE', F .. ':{events}:x', number(after), t)) do
-      local producer, id, from, to = unpack(cjson.decode(member))
-      local ts = redis.call('ZSCORE', own(producer, 'e'), id .. NUL .. from .. NUL .. to)
-      if ts and is_told(tonumber(to), tonumber(ts), id, producer) and not is_read(producer, id, at) then
-        rows[#rows + 1] = {to, 1, producer, number(tonumber(ts)), id, ''}
+      local producer, id, ts, _, to = unpack(cjson.decode(member))
+      if is_told(tonumber(to), tonumber(ts), id, producer) and not is_read(producer, ts, id, at) then
+        rows[#rows + 1] = {to, 1, producer, ts, id, ''}
       end
     end
   end
@@ -438,12 +516,32 @@ for _, producer in ipairs(t and said.producers or {}) do
     local id, from, to = cut(some[n])
     if taken < said.limit and is_there(from, to, tonumber(t)) then
       taken = taken + 1
-      answer[#answer + 1] = {producer, number(tonumber(some[n + 1])), id,
-        redis.call('HGET', own(producer, 'b'), id .. NUL .. from), 0}
+      local ts = number(tonumber(some[n + 1]))
+      answer[#answer + 1] = {producer, ts, id, redis.call('HGET', own(producer, 'b'), name_body(ts, id, from)), 0}
     end
   end
 end
 return answer
+"""
+)
+
+HIDE = (
+    PREAMBLE
+    + """
+local key = F .. ':{' .. said.part .. '}:h:' .. said.consumer
+local row = said.producer .. NUL .. said.kind
+local function has_room()
+  if said.kind == said.blocked or redis.call('SCARD', key) < said.most then return true end
+  local own = 0
+  for _, other in ipairs(redis.call('SMEMBERS', key)) do
+    if string.sub(other, -#said.blocked - 1) ~= NUL .. said.blocked then own = own + 1 end
+  end
+  return own < said.most
+end
+if redis.call('SISMEMBER', key, row) == 1 then return 1 end
+if not has_room() then return 0 end
+redis.call('SADD', key, row)
+return 1
 """
 )
 
@@ -490,12 +588,12 @@ end
 redis.call('ZREMRANGEBYSCORE', F .. ':{events}:f', '-inf', '(' .. number(horizon - said.kept))
 local ended = redis.call('ZRANGEBYSCORE', F .. ':{events}:x', '-inf', '(' .. number(horizon - said.kept))
 for _, member in ipairs(ended) do
-  local row = cjson.decode(member)
-  redis.call('ZREM', own(row[1], 'e'), row[2] .. NUL .. row[3] .. NUL .. row[4])
-  redis.call('HDEL', own(row[1], 'b'), row[2] .. NUL .. row[3])
-  local rest = redis.call('ZREVRANGE', own(row[1], 'e'), 0, 0, 'WITHSCORES')
-  if rest[1] then redis.call('ZADD', F .. ':{events}:n', rest[2], row[1])
-  else redis.call('ZREM', F .. ':{events}:n', row[1]) end
+  local producer, id, ts, from, to = unpack(cjson.decode(member))
+  redis.call('ZREM', own(producer, 'e'), name_version(ts, id, from, to))
+  redis.call('HDEL', own(producer, 'b'), name_body(ts, id, from))
+  local rest = redis.call('ZREVRANGE', own(producer, 'e'), 0, 0, 'WITHSCORES')
+  if rest[1] then redis.call('ZADD', F .. ':{events}:n', rest[2], producer)
+  else redis.call('ZREM', F .. ':{events}:n', producer) end
   redis.call('ZREM', F .. ':{events}:x', member)
 end
 return #ended
@@ -513,9 +611,7 @@ for _, part in ipairs(said.parts) do
       pairs_ = pairs_ + 1
       if string.sub(value, 1, 1) == '1' then ahead = ahead + 1 end
     end
-    for _, value in ipairs(redis.call('HVALS', P .. 'f:' .. consumer)) do
-      entries = entries + #cjson.decode(value) / 2
-    end
+    entries = entries + redis.call('ZCARD', P .. 'a:' .. consumer)
   end
 end
 for _, producer in ipairs(redis.call('ZRANGE', F .. ':{events}:n', 0, -1)) do
@@ -525,4 +621,4 @@ return {pairs_, ahead, entries, events}
 """
 )
 
-ONE_SLOT = (PARTS, FLIP, MARK_SEEN, ADD_COUNTS)
+ONE_SLOT = (PARTS, FLIP, HIDE, MARK_SEEN, ADD_COUNTS)

@@ -22,11 +22,14 @@ from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, N
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
 from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough
+from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_too_many
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
 EVENTS_AT_ONCE = 5_000
 ANSWER_WITHIN_S = 30.0
 EVENTS_NAME = "events"
+LAYOUT = 2
+"""The layout of keys has this number: what was filled with another one is filled anew."""
 
 
 class RedisFeed:
@@ -76,7 +79,7 @@ class RedisFeedStore(RedisFeed):
     def __init__(self, url: str, feed: str, project: str, meaning: str, epoch: int) -> None:
         super().__init__(url, feed)
         self._project = project
-        self._meaning = meaning
+        self._meaning = f"{meaning} {LAYOUT}"
         self._epoch = str(epoch)
 
     def take_over(self) -> Mapping[int, int]:
@@ -112,16 +115,17 @@ class RedisFeedStore(RedisFeed):
             self._check(self._run(scripts.EVENTS, **said), after)
 
     def start(self, rows: PartRows, t: int) -> None:
-        stored = sorted({(who, whom, str(ts), id_, 1) for who, whom, ts, id_ in _rows(rows.stored)})
+        stored = dict.fromkeys(_rows(rows.stored), 1)
         self._change_part(rows.part, _rows(rows.pairs), stored, None, t)
 
     def apply(self, changes: PartChanges, after: int, upto: int) -> None:
         pairs: dict[int, list[tuple[Any, ...]]] = {part: [] for part in changes.parts}
-        stored: dict[int, list[tuple[Any, ...]]] = {part: [] for part in changes.parts}
+        stored: dict[int, dict[tuple[Any, ...], int]] = {part: {} for part in changes.parts}
         for row in _rows(changes.pairs):
             pairs[part_of(row[0])].append(row)
-        for who, whom, ts, id_, weight in _rows(changes.stored):
-            stored[part_of(who)].append((who, whom, str(ts), id_, weight))
+        for *entry, weight in _rows(changes.stored):
+            of_part, key = stored[part_of(entry[0])], tuple(entry)
+            of_part[key] = of_part.get(key, 0) + weight
         for part in changes.parts:
             self._change_part(part, pairs[part], stored[part], after, upto)
 
@@ -129,14 +133,16 @@ class RedisFeedStore(RedisFeed):
         self,
         part: int,
         pairs: Sequence[tuple[Any, ...]],
-        stored: Sequence[tuple[Any, ...]],
+        stored: Mapping[tuple[Any, ...], int],
         after: int | None,
         upto: int,
     ) -> None:
         said: dict[str, object] = {"part": name_part(part), "upto": str(upto), "epoch": self._epoch}
         said |= {} if after is None else {"after": str(after)}
-        said |= {"pairs": [(*pair[:3], str(pair[3])) for pair in pairs], "stored": stored}
-        self._check(self._run(scripts.PARTS, **said), after)
+        said |= {"pairs": [(*pair[:3], str(pair[3])) for pair in pairs]}
+        said |= {"come": _by_consumer(stored, 1), "gone": _by_consumer(stored, -1)}
+        is_odd = any(abs(weight) > 1 for weight in stored.values())
+        self._check(("changed",) if is_odd else self._run(scripts.PARTS, **said), after)
 
     def flip(self, flips: Sequence[Flip]) -> None:
         by_part: dict[int, list[tuple[Any, ...]]] = {}
@@ -241,8 +247,9 @@ class RedisFeedReader(RedisFeed):
         self._run(scripts.MARK_SEEN, part=part, consumer=consumer, ts=str(place[0]), id=place[1])
 
     def hide(self, consumer: str, producer: str, kind: str) -> None:
-        with self._errors():
-            self._connect().sadd(self._part_key(consumer, "h"), f"{producer}\0{kind}")
+        said = {"part": name_part(part_of(consumer)), "consumer": consumer, "producer": producer, "kind": kind}
+        if not self._run(scripts.HIDE, **said, blocked=BLOCKED, most=MOST_HIDDEN):
+            raise say_too_many(consumer)
 
     def unhide(self, consumer: str, producer: str, kind: str) -> None:
         with self._errors():
@@ -287,6 +294,15 @@ class RedisFeedTarget:
 
 def name_part(part: int) -> str:
     return EVENTS_NAME if part == EVENTS_PART else f"p{part}"
+
+
+def _by_consumer(stored: Mapping[tuple[Any, ...], int], weight: int) -> dict[str, list[str]]:
+    """Time, id and producer of each entry that comes (1) or goes (-1), one after the other."""
+    found: dict[str, list[str]] = {}
+    for (who, whom, ts, id_), change in stored.items():
+        if change == weight:
+            found.setdefault(who, []).extend((str(ts), id_, whom))
+    return found
 
 
 def _all_parts() -> list[str]:

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import ipc
 
+from headrace.connect.written.plain_arrays import make_array
 from headrace.model.errors import ConnectError
 from headrace.model.types import Row
 from headrace.run.rows.arrow import arrow_type
@@ -33,9 +34,9 @@ def put_rows(inbox: Path, columns: Columns, upserts: Sequence[Row], deletes: Seq
     """
     rows, operations = [*deletes, *upserts], [DELETE] * len(deletes) + [UPSERT] * len(upserts)
     arrays = [
-        pa.array([row[position] for row in rows], arrow_type(type_)) for position, (_, type_) in enumerate(columns)
+        make_array([row[position] for row in rows], arrow_type(type_)) for position, (_, type_) in enumerate(columns)
     ]
-    table = pa.table([*arrays, pa.array(operations, pa.string())], [*(name for name, _ in columns), OPERATION])
+    table = pa.table([*arrays, make_array(operations, pa.string())], [*(name for name, _ in columns), OPERATION])
     try:
         inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
         unfinished = inbox / f"{uuid4().hex}.tmp"

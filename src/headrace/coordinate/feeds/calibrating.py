@@ -13,8 +13,8 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from headrace.run.ports import FeedTarget, Ledger
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.keepers import FeedKeepers
 from headrace.site.journal import Journal
+from headrace.site.troubles import CALIBRATION, Troubles
 
 log = logging.getLogger("headrace.service")
 
@@ -45,6 +46,9 @@ LEVEL_FOR_S = 60.0
 """How long a feed has to be as fresh as it promises before it is measured."""
 AGAIN_AFTER_S = 7 * 86_400.0
 TRY_AGAIN_AFTER_S = 3600.0
+TURN_WITHIN_S = 60.0
+"""How long somebody who asks waits for a calibration that goes on already: as long as one may take."""
+MEND = "pages are right, and prices stay as they are; the service keeps trying. If this stays, start it again"
 USUAL_FOLLOWS = 20.0
 """Of a reader, while nobody follows anybody."""
 
@@ -87,6 +91,7 @@ class FeedCalibrating:
     lease: Lease
     keepers: FeedKeepers
     journal: Journal
+    troubles: Troubles
     clock: Callable[[], int]
     engine: str
     learnt: Callable[[], Mapping[str, OperatorTime]]
@@ -94,6 +99,8 @@ class FeedCalibrating:
     _known: dict[str, FeedCalibration | None] = field(default_factory=dict)
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    _busy: tuple[str, float] = ("", 0.0)
+    """What goes on in this turn, and since when."""
 
     # What is known
 
@@ -130,22 +137,31 @@ class FeedCalibrating:
     def run(self, end: threading.Event) -> None:
         """Looks again and again until it ends."""
         while not end.wait(LOOK_EVERY_S):
-            for name in list(self.keepers.progress()):
-                try:
-                    if self._is_due(name) and not end.is_set():
-                        self._try(name, end)
-                except Exception:  # whatever it is, it may go: prices stay as they are until then
-                    log.exception("whether feed %s is to be calibrated cannot be found out", name)
+            looked = {CALIBRATION + name: self._look_at(name, end) for name in list(self.keepers.progress())}
+            self.troubles.report_exactly(CALIBRATION, {key: (one, MEND) for key, one in looked.items() if one})
+
+    def _look_at(self, name: str, end: threading.Event) -> str | None:
+        """Measures the prices of a feed if that is due; what keeps us from finding out whether it is."""
+        try:
+            if self._is_due(name) and not end.is_set():
+                self._try(name, end)
+            return None
+        except Exception as error:  # whatever it is, it may go: prices stay as they are until then
+            log.debug("looking at feed %s failed", name, exc_info=error)
+            why = next(iter(str(error).splitlines()), "") or type(error).__name__
+            return f'whether feed "{name}" is to be calibrated cannot be found out: {why}'
 
     def calibrate(self, feed: str, is_ended: Callable[[], bool] = lambda: False) -> FeedCalibration:
-        """Measures the prices of a feed now, and keeps them. Raises `UnknownName`, or `ConnectError` if that fails."""
+        """Measures the prices of a feed now, and keeps them. Raises `UnknownName`, or `ConnectError` if that fails or
+        cannot begin.
+        """
         found = self.keepers.find(feed)
         if found is None:
             raise UnknownName(f'no feed "{feed}" runs', "`headrace status` says which feeds are kept")
         kept, target = found
         if target is None:
             raise ConnectError(f'feed "{feed}" is being filled', "try again when `headrace status` shows its lag")
-        with self._turn:
+        with self._taking_turn(f'feed "{feed}" is being calibrated'):
             depth, follows = self._find_shape(kept)
             trial = target.make_trial(name_trial(kept.project, feed))
             prices, measured = measure_prices(trial, kept.rules, depth, follows, is_ended)
@@ -162,6 +178,18 @@ class FeedCalibrating:
             )
             self._keep(calibration)
             return calibration
+
+    @contextmanager
+    def _taking_turn(self, what: str) -> Iterator[None]:
+        """One at a time. Raises `ConnectError` that says what goes on, if that takes too long."""
+        if not self._turn.acquire(timeout=TURN_WITHIN_S):
+            goes_on, since_s = self._busy
+            raise ConnectError(f"{goes_on}, for {time.monotonic() - since_s:.0f} s now", "try again in a minute")
+        try:
+            self._busy = what, time.monotonic()
+            yield
+        finally:
+            self._turn.release()
 
     def _keep(self, found: FeedCalibration) -> None:
         note = MeasuredPrices(found.feed, json.dumps(found.to_json()))
@@ -194,12 +222,15 @@ class FeedCalibrating:
             waiting.is_clear = self._clear(kept, target)
         known = self.find(kept)
         is_old = known is None or self.clock() / SECOND - known.at_s > AGAIN_AFTER_S
-        return is_old and now_s - waiting.level_since_s >= LEVEL_FOR_S and now_s >= waiting.not_before_s
+        is_time = now_s - waiting.level_since_s >= LEVEL_FOR_S and now_s >= waiting.not_before_s
+        return is_old and is_time and not self._turn.locked()  # else somebody measures it just now
 
     def _clear(self, kept: KeptFeed, target: FeedTarget) -> bool:
         """Drops what an earlier service may have left of a trial; whether that worked."""
         try:
-            with self._turn, closing(target.make_trial(name_trial(kept.project, kept.feed.name)).open_store(1)) as left:
+            trial = target.make_trial(name_trial(kept.project, kept.feed.name))
+            what = f'an earlier trial of feed "{kept.feed.name}" is being dropped'
+            with self._taking_turn(what), closing(trial.open_store(1)) as left:
                 left.drop()
         except HeadraceError as error:
             log.info("a trial of feed %s may be left over: %s", kept.feed.name, error)

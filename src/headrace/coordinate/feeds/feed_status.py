@@ -79,6 +79,14 @@ def price_document(used: PlannedPrices, found: FeedCalibration | None, engine_s:
     return {**prices, "measured": True, "at": found.at_s, "counted": found.counted.value}
 
 
+def read_prices(told: Mapping[str, Any], assumed: PlannedPrices) -> PlannedPrices:
+    """Prices that were measured, from what `price_document` tells; how long readers wait is assumed."""
+    store_s, fetch_s, batch_s, read_s, event_s = (told[name]["used"] for name in PRICES)
+    engine_s = told["H"]["engine_s"]
+    waits = assumed.page_s, assumed.pull_s
+    return PlannedPrices(store_s, fetch_s, batch_s, read_s, event_s, *waits, calibrated=True, engine_s=engine_s)
+
+
 def count_flips(feeds: Feeds, before: PlannedPrices, after: PlannedPrices) -> int:
     """How many pairs cost less the other way at other prices."""
     return int((decide_pairs(_at_prices(feeds, before)) != decide_pairs(_at_prices(feeds, after))).sum())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from headrace.coordinate.feeds.calibrating import FeedCalibrating
 from headrace.coordinate.feeds.deciding import FeedDeciding
 from headrace.coordinate.feeds.feed_status import count_flips, feed_document, price_document
 from headrace.model.catalogue import Catalogue, OperatorTime
-from headrace.model.errors import UsageError
+from headrace.model.errors import UnknownName, UsageError
 from headrace.model.feed_plan import PlannedPrices
 from headrace.model.options import RunEngine
 from headrace.model.plan import Plan
@@ -28,6 +29,7 @@ class RunningFeeds:
             service.lease,
             service.feeds,
             service.journal,
+            service.troubles,
             service.clock,
             engine.value,
             learnt=self._read_learnt,
@@ -85,6 +87,16 @@ class RunningFeeds:
         """The prices that decide about a feed now; None if it is not kept."""
         kept = self._find_kept(feed)
         return None if kept is None else self.calibrating.choose(self._find_catalogue(), kept)
+
+    def check_pair(self, feed: str, consumer: str, producer: str) -> None:
+        """Raises `UnknownName` if the store of a feed says that a consumer does not follow a producer."""
+        found = self._service.feeds.find(feed)
+        if found is None or found[1] is None:
+            return
+        with closing(found[1].open_store(0)) as feed_store:
+            if feed_store.find_since(consumer, producer) is None:
+                hint = "who follows whom counts once it has reached the store, within the feed's freshness"
+                raise UnknownName(f'"{consumer}" does not follow "{producer}" in feed "{feed}"', hint)
 
     def _tell_prices(self, catalogue: Catalogue, feed: str) -> dict[str, Any] | None:
         kept, calibrating = self._find_kept(feed), self.calibrating

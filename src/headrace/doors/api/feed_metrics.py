@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -53,9 +53,7 @@ def _tell_pages(timed: Mapping[str, PagesTimed]) -> Iterator[Metric]:
 
 def _tell_decisions(host: ServiceHost) -> Iterator[Metric]:
     decided = host.feeds.deciding.tell()
-    flips = GaugeMetricFamily(
-        "headrace_feed_last_flips", "Pairs that changed sides when the feed was decided last.", labels=["feed"]
-    )
+    flips = CounterMetricFamily("headrace_feed_flips", "Pairs that changed sides.", labels=["feed"])
     shed = GaugeMetricFamily(
         "headrace_feed_shed_producers", "Producers that are read because the store is late.", labels=["feed"]
     )
@@ -78,16 +76,21 @@ def _tell_servers(host: ServiceHost) -> Iterator[Metric]:
 
 
 class FeedServerCollector(Collector):
-    """What one feed server has served. Those that share its port have counts of their own."""
+    """What one feed server has served, of the feeds that a caller may use; `streams` are counts by feed. Servers that
+    share its port have counts of their own.
+    """
 
-    def __init__(self, serving: FeedServing, streams: int) -> None:
+    def __init__(self, serving: FeedServing, streams: Mapping[str, int], may_use: Callable[[str], bool]) -> None:
         self._serving = serving
         self._streams = streams
+        self._may_use = may_use
 
     def collect(self) -> Iterator[Metric]:
         pages = self._serving.door.pages
-        yield from _tell_pages({name: pages.reads.timed(name) for name in pages.keepers.progress()})
-        yield GaugeMetricFamily("headrace_feed_streams", "Streams that this server serves.", self._streams)
+        names = [name for name in pages.keepers.progress() if self._may_use(name)]
+        yield from _tell_pages({name: pages.reads.timed(name) for name in names})
+        streams = sum(count for name, count in self._streams.items() if self._may_use(name))
+        yield GaugeMetricFamily("headrace_feed_streams", "Streams that this server serves.", streams)
         process = GaugeMetricFamily("headrace_feed_server", "The process that answers.", labels=["pid"])
         process.add_metric([str(os.getpid())], 1)
         yield process

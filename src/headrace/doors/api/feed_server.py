@@ -60,10 +60,10 @@ class FeedServerHttp:
         caller = self.feeds.find_caller(find_token(scope))
         if caller is None:
             return answer_problem(401, "this request needs the token of an app", "send `Authorization: Bearer TOKEN`")
-        if caller.claims is not None:
+        if caller.app is None or caller.claims is not None:
             return answer_problem(403, "metrics need the token of an app, not of a consumer")
         registry = CollectorRegistry()
-        registry.register(FeedServerCollector(self._serving, self.feeds.streams.count))
+        registry.register(FeedServerCollector(self._serving, self.feeds.streams.counts, caller.app.may_use))
         return PlainTextResponse(generate_latest(registry).decode(), media_type=METRICS_TYPE)
 
     def _tell_health(self) -> Response:
@@ -77,7 +77,8 @@ def describe_server() -> dict[str, Any]:
     text = {"description": "Done", "content": {"text/plain": {"schema": {"type": "string"}}}}
     health = {"summary": "Whether the server runs; needs no token", "responses": {"200": told, "503": told}}
     metrics = {
-        "summary": "What this process has served, for Prometheus; the service's own /metrics has the sum",
+        "summary": "What this process has served of the feeds that the app may use, for Prometheus; the service's own"
+        " /metrics has the sum",
         "security": [{"HTTPBearer": []}],
         "responses": {"200": text},
     }

@@ -2,7 +2,7 @@
 
     open      the time from which on changes are told
     entry     an entry that is new or was edited, as pages show it; it replaces one with its producer and id
-    gone      producer and id of an entry that pages no longer show: deleted, or not among the newest any more
+    gone      producer, time and id of an entry that pages no longer show: deleted, or not among the newest any more
     reread    changes until now cannot be told: read a page, and go on from here
     end       why the stream ends
 
@@ -23,7 +23,14 @@ from typing import Any
 
 from starlette.types import Receive, Send
 
-from headrace.app.feed_serving import FeedChanges, FeedDoor, StreamPlace, read_micros, tell_micros
+from headrace.app.feed_serving import (
+    FeedChanges,
+    FeedDoor,
+    StreamPlace,
+    allow_open_files,
+    read_micros,
+    tell_micros,
+)
 from headrace.model.errors import ConnectError, UnknownName
 
 log = logging.getLogger("headrace.http")
@@ -34,9 +41,12 @@ KEEP_ALIVE_S = 10.0
 TAKE_WITHIN_S = 30.0
 """A client that takes nothing for so long is gone."""
 MOST_STREAMS = 1000
+OTHER_FILES = 500
+"""Files and connections that a process has open besides streams, at most: pages, stores, logs."""
 AT_ONCE = 250
 """Streams that are looked at in one request."""
 NOW = StreamPlace(2**62)
+FAILED = "the server failed"
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -94,44 +104,61 @@ class FeedStreams:
         self._streams: dict[str, set[FeedStream]] = {}
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._ended: str | None = None
+        self._most = find_most_streams()
 
     @property
     def count(self) -> int:
-        return sum(map(len, self._streams.values()))
+        """How many streams there are, with those that are about to begin."""
+        return sum(self.counts.values())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many streams there are, by feed."""
+        return {feed: len(streams) for feed, streams in self._streams.items()}
 
     async def begin(self, feed: str, consumer: str, last_id: str, after: str | None) -> FeedStream:
-        """A stream from a place on: after the last event that a client has, after a page, or from now on.
+        """A stream from a place on: after the last event that a client has, after a page, or from now on. It has to
+        be served at once.
 
         Raises `ConnectError` if there are too many, or the store is away, and `WrongCursor`.
         """
-        if self._ended is not None or self.count >= MOST_STREAMS:
+        if self._ended is not None or self.count >= self._most:
             raise ConnectError("this server has as many streams as it can serve", "try again, or start more servers")
         place = NOW
         if last_id:
             place = self._door.pages.read_place(last_id, feed, consumer)
         elif after is not None:
             place = StreamPlace(read_micros(after))
-        (found,) = await self._run(lambda: self._door.pages.read_changes(feed, [(consumer, place)]))
-        if found is None:
-            raise ConnectError(f'feed "{feed}" is being filled', "try again in a moment")
-        return FeedStream(feed, consumer, StreamPlace(found.t) if place is NOW else place)
+        stream = FeedStream(feed, consumer, place)
+        self._add(stream)  # before anything is waited for: whoever asks meanwhile has to know
+        try:
+            (found,) = await self._run(lambda: self._door.pages.read_changes(feed, [(consumer, place)]))
+            if found is None:
+                raise ConnectError(f'feed "{feed}" is being filled', "try again in a moment")
+        except BaseException:
+            self._remove(stream)
+            raise
+        if place is NOW:
+            stream.move(StreamPlace(found.t))
+        return stream
 
     async def serve(
         self, stream: FeedStream, ends_at: float | None, is_allowed: Callable[[], bool], receive: Receive, send: Send
     ) -> None:
         """Tells changes until the client leaves, the token ends or the server does."""
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        self._add(stream)
         gone = asyncio.ensure_future(_leave(receive))
         try:
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await self._tell(stream, send, self._write(stream, "open", {"as_of": tell_micros(stream.place.t)}))
             while not gone.done():
                 await self._tell_next(stream, ends_at, is_allowed, gone, send)
         except StreamEnds as end:
-            with suppress(TimeoutError):
-                await self._tell(stream, send, self._write(stream, "end", {"reason": str(end)}))
+            await self._tell_end(stream, str(end), send)
         except TimeoutError:
             pass  # whoever takes nothing is gone
+        except Exception as error:  # the answer has begun: all that can be told is that it ends
+            log.error("a stream of feed %s failed", stream.feed, exc_info=error)
+            await self._tell_end(stream, FAILED, send)
         finally:
             gone.cancel()
             self._remove(stream)
@@ -176,7 +203,7 @@ class FeedStreams:
             stream.move(found.place_after(position))
             told = self._door.pages.tell_entry(stream.feed, change.entry)
             if change.is_gone:
-                told = {"producer": told["producer"], "id": told["id"]}
+                told.pop("body")
             written.append(self._write(stream, "gone" if change.is_gone else "entry", told))
         await self._tell(stream, send, "".join(written))
 
@@ -190,6 +217,10 @@ class FeedStreams:
         async with asyncio.timeout(TAKE_WITHIN_S):
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
+    async def _tell_end(self, stream: FeedStream, reason: str, send: Send) -> None:
+        with suppress(Exception):  # whoever cannot be told sees the answer end
+            await self._tell(stream, send, self._write(stream, "end", {"reason": reason}))
+
     # Looking
 
     def _add(self, stream: FeedStream) -> None:
@@ -198,14 +229,17 @@ class FeedStreams:
             self._looking[stream.feed] = asyncio.create_task(self._look_at(stream.feed))
 
     def _remove(self, stream: FeedStream) -> None:
-        self._streams[stream.feed].discard(stream)
+        others = self._streams[stream.feed]
+        others.discard(stream)
+        if not others:  # names of feeds that never were must not pile up
+            del self._streams[stream.feed]
 
     async def _look_at(self, feed: str) -> None:
         """Looks for changes as long as somebody listens."""
         try:
-            while self._streams[feed]:
+            while feed in self._streams:
                 await asyncio.sleep(LOOK_EVERY_S)
-                waiting = [stream for stream in self._streams[feed] if stream.waits]
+                waiting = [stream for stream in self._streams.get(feed, ()) if stream.waits]
                 for start in range(0, len(waiting), AT_ONCE):
                     await self._look_for(feed, waiting[start : start + AT_ONCE])
         finally:
@@ -222,11 +256,19 @@ class FeedStreams:
             if not is_gone:
                 log.error("looking for changes of feed %s failed", feed, exc_info=error)
             for stream in some:
-                stream.end(f'feed "{feed}" is no longer kept' if is_gone else "the server failed")
+                stream.end(f'feed "{feed}" is no longer kept' if is_gone else FAILED)
             return
         for stream, changes in zip(some, found, strict=True):
             if changes is not None:
                 stream.take(changes)
+
+
+def find_most_streams() -> int:
+    """How many streams this process can serve. Each has a connection, of which it may have only so many open."""
+    most = min(MOST_STREAMS, max(1, allow_open_files(MOST_STREAMS + OTHER_FILES) - OTHER_FILES))
+    if most < MOST_STREAMS:
+        log.warning("at most %d streams are served at once: see `ulimit -Hn`", most)
+    return most
 
 
 async def _leave(receive: Receive) -> None:

@@ -29,6 +29,8 @@ log = logging.getLogger("headrace.http")
 
 THREADS = 8
 """Each has a session with the store of every feed that it reads."""
+THREADS_BESIDE = 2
+"""For what takes a minute: pages must not wait for it."""
 MOST_WAITING = 500
 """Requests that wait for a thread; those beyond are asked to come again."""
 LARGEST_BODY = 16_000_000
@@ -64,7 +66,7 @@ class FeedHttp:
         self._explain = explain
         self._calibrate = calibrate
         self._token = None if token is None else token.encode()
-        self._threads = FeedThreads(THREADS)
+        self._threads, self._beside = FeedThreads(THREADS), FeedThreads(THREADS_BESIDE)
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,8 +82,8 @@ class FeedHttp:
                 return
             body = b"" if found.route.body is None else await _read_body(receive)
             query = scope["query_string"]
-            within_s = CALIBRATED_WITHIN_S if found.route.act is FeedAct.CALIBRATE else ANSWER_WITHIN_S
-            answer = await self.run(lambda: self._answer(found, caller, query, body), within_s)
+            is_long = found.route.act is FeedAct.CALIBRATE
+            answer = await self.run(lambda: self._answer(found, caller, query, body), is_long)
         except Exception as error:
             await _say_refused(error)(scope, receive, send)
             return
@@ -107,16 +109,17 @@ class FeedHttp:
             return FeedCaller(None)
         return self._door.apps.find_caller(token) if token else None
 
-    async def run(self, what: Callable[[], Any], within_s: float = ANSWER_WITHIN_S) -> Any:
+    async def run(self, what: Callable[[], Any], is_long: bool = False) -> Any:
         """The answer of something that may take a while, from a thread. Raises `ConnectError` if too many wait, or if
         it takes too long: a store that stands still holds its threads, but nobody who asks.
         """
+        threads, within_s = (self._beside, CALIBRATED_WITHIN_S) if is_long else (self._threads, ANSWER_WITHIN_S)
         if self._waiting >= MOST_WAITING:
             raise ConnectError("too many requests wait for the stores of feeds", "try again in a moment")
         self._waiting += 1
         try:
             async with asyncio.timeout(within_s):
-                return await self._threads.run(what)
+                return await threads.run(what)
         except TimeoutError:
             raise ConnectError(f"the store did not answer within {within_s:g} s", "try again in a moment") from None
         finally:
@@ -125,6 +128,7 @@ class FeedHttp:
     def close(self) -> None:
         """When nobody asks any more."""
         self._threads.end()
+        self._beside.end()
 
     async def _stream(self, found: FeedRequest, caller: FeedCaller, scope: Scope, receive: Receive, send: Send) -> None:
         after = _read_query(found, scope["query_string"]).get("after")

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from headrace.app.running import ServiceHost
+from headrace.doors.api.device_metrics import collect_devices
 from headrace.doors.api.feed_metrics import collect_feeds
 
 
@@ -29,6 +30,7 @@ class _HostCollector(Collector):
         yield from _of_vertices(self._host)
         yield from _of_checks(status["checks"])
         yield from collect_feeds(self._host, status["feeds"])
+        yield from collect_devices(self._host, status["templates"])
         up = status["service"]["engine"]["state"] == "running"
         upkeep = "Time that upkeep of logs has taken: merging files, and writing new bases."
         yield CounterMetricFamily("headrace_upkeep_seconds", upkeep, status["service"]["upkeep_seconds"])

@@ -199,6 +199,16 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
         found, status = explain_running(host, name), host.status()
         return JSONResponse(explained_document(name, found, status))
 
+    @api.get("/devices", summary="Devices: who is online, what each runs and sends, and what the router has counted")
+    def devices() -> JSONResponse:
+        return JSONResponse(host.devices.tell_devices())
+
+    @api.get(
+        "/devices/{device}/plan", responses=NAMES_SOMETHING, summary="What a device was told to run, send and take"
+    )
+    def device_plan(device: str) -> JSONResponse:
+        return JSONResponse(host.devices.tell_plan(device))
+
     @api.get("/audit", summary="Which promises were broken, and what contracts cost")
     def audit() -> dict[str, Any]:
         return host.audit()

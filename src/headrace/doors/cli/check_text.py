@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from headrace.app.checking import CheckReport, ViewReport
 from headrace.doors.cli.output import count, join_items, table, wrap
 from headrace.model import amounts
-from headrace.model.catalogue import Catalogue, Contract, Link, PostgresTable, Refresh, Site, Source
+from headrace.model.catalogue import Catalogue, Contract, Devices, Link, PostgresTable, Refresh, Site, Source, Template
 from headrace.model.copy_places import name_place
 from headrace.model.errors import Severity
-from headrace.model.left_out import say_left_out
 from headrace.model.names import name_of_view
 from headrace.model.statistics import are_rows_assumed, is_rate_assumed, rate_of, rows_of
 
@@ -37,17 +36,29 @@ def _project(catalogue: Catalogue, report: CheckReport) -> Iterator[str]:
         yield "  (~ is assumed: neither declared nor measured)"
     yield from _views(report.views)
     yield from _part("contracts", [_tell_contract(contract) for contract in catalogue.contracts.values()])
+    yield from _part("devices", [_tell_devices(devices) for devices in catalogue.devices.values()])
+    yield from _part("templates", [_tell_template(template) for template in catalogue.templates.values()])
     for noun, names in (
         ("feed", catalogue.feeds),
-        ("template", catalogue.templates),
         ("function", catalogue.functions),
     ):
         if names:
             yield f"{noun}s"
             yield from wrap(", ".join(names), "  ")
-    for sentence in say_left_out(catalogue):
-        yield from wrap(sentence, "", "  ")
     yield ""
+
+
+def _tell_devices(devices: Devices) -> list[str]:
+    streams = [
+        one.name + (f", kept for {amounts.format_seconds(one.keep_s)}" if one.keep_s is not None else "")
+        for one in devices.streams
+    ]
+    return [devices.name, f"one per row of {devices.table}", f"streams {'; '.join(streams)}"]
+
+
+def _tell_template(template: Template) -> list[str]:
+    sides = ", ".join(f"{side} is {column}" for side, column in template.sides.items())
+    return [template.name, f"{template.view} per row of {template.table}", f"on {template.devices}, {sides}"]
 
 
 def _part(title: str, rows: list[list[str]]) -> Iterator[str]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.doors.cli.demo_surroundings import say_nothing, say_with_time, serve_http, signals_as_interrupts
 from headrace.doors.cli.options import Json
 from headrace.doors.cli.output import Exit, show
 
 if TYPE_CHECKING:
     from headrace.app.demo import Demo
-    from headrace.app.running import Server, ServiceHost
 
 DEFAULT_S = 60.0
 LOOK_EVERY_S = 1.0
@@ -30,14 +27,32 @@ For = Annotated[
 ]
 
 
-def demo(for_: For = None, json: Json = False) -> int:
+Devices = Annotated[
+    bool, typer.Option("--devices", help="Twenty phones, and a view of friends who are near each other, instead.")
+]
+Tracks = Annotated[
+    Path | None,
+    typer.Option(
+        "--tracks",
+        metavar="FILE",
+        help="Parquet with user, ts, lat, lon: where the phones go.",
+        show_default="GeoLife if it is beside the checkout, else generated walks",
+    ),
+]
+
+
+def demo(for_: For = None, devices: Devices = False, tracks: Tracks = None, json: Json = False) -> int:
     """Run the sample apps: databases in three regions, load, views that are kept fresh, and a closing audit."""
+    if devices:
+        from headrace.doors.cli.demo_devices import run_devices_demo
+
+        return run_devices_demo(for_, tracks, json)
     seconds = _seconds(for_)
     from headrace.app.demo import open_demo
     from headrace.doors.cli.demo_text import closing_document, closing_text, opening_text
 
-    say = _say_nothing if json else _say_with_time()
-    with _signals_as_interrupts(), open_demo(_serve, say) as running:
+    say = say_nothing if json else say_with_time()
+    with signals_as_interrupts(), open_demo(serve_http, say) as running:
         running.start()
         if not json:
             print(opening_text(running), flush=True)
@@ -53,13 +68,6 @@ def demo(for_: For = None, json: Json = False) -> int:
         text=lambda: closing_text(closing),
         document=lambda: closing_document(running.plan, closing),
     )
-
-
-def _serve(host: ServiceHost, token: str, port: int) -> Server:
-    """Loads what serves HTTP when Spark is on its way already."""
-    from headrace.doors.api.server import serve
-
-    return serve(host, token, port)
 
 
 def _seconds(text: str | None) -> float | None:
@@ -82,28 +90,3 @@ def _watch(running: Demo, seconds: float | None, quiet: bool) -> None:
         screen.show(passed, running.lags(), running.arrivals(), running.written)
         left = LOOK_EVERY_S if seconds is None else min(LOOK_EVERY_S, seconds - passed)
         time.sleep(max(0.0, left))
-
-
-def _say_with_time() -> Callable[[str], None]:
-    started = time.monotonic()
-    return lambda what: print(f"{time.monotonic() - started:3.0f} s  {what}", file=sys.stderr, flush=True)
-
-
-def _say_nothing(what: str) -> None:
-    pass
-
-
-@contextmanager
-def _signals_as_interrupts() -> Iterator[None]:
-    """Ends the demo as cleanly as Ctrl-C when the process is ended or the terminal is closed."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

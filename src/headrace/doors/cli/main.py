@@ -39,17 +39,22 @@ COMMANDS = (
     "demo",
     "place",
     "feeds",
+    "devices",
+    "device",
     "sources",
     "bench",
 )
 """In the order of `--help`. Each is a function, or a group of commands, of that name in a module of that name."""
 
-PASSED_ON = {"allow_extra_args": True, "allow_interspersed_args": False}
-"""What follows the name of a benchmark is for the benchmark."""
+PASSED_ON: dict[str, dict[str, object]] = {
+    "bench": {"allow_extra_args": True, "allow_interspersed_args": False},
+    "device": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+}
+"""Commands that read some of their words themselves: what follows the name of a benchmark is for the benchmark."""
 
 RUN_THEMSELVES = frozenset({"demo", "up"})
 """Commands whose process runs a project."""
-STAY = ("up", "demo", "bench", "audit", "changes", "events")
+STAY = ("up", "demo", "bench", "audit", "changes", "events", "device")
 """Commands that may run for long, or read much."""
 
 LEAN = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "1"}
@@ -95,7 +100,7 @@ def make_commands(names: Sequence[str] = COMMANDS) -> typer.Typer:
         if isinstance(command, typer.Typer):
             made.add_typer(command, name=name)
         else:
-            made.command(name, context_settings=PASSED_ON if name == "bench" else None)(command)
+            made.command(name, context_settings=PASSED_ON.get(name))(command)
     return made
 
 

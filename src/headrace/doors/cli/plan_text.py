@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from headrace.doors.cli.feed_text import feed_lines, store_rows
 from headrace.doors.cli.output import count, table, wrap
+from headrace.doors.cli.template_text import template_lines
 from headrace.model import amounts
 from headrace.model.catalogue import Admission, Catalogue
 from headrace.model.feed_names import feed_of
-from headrace.model.left_out import say_left_out
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
 from headrace.model.words import name_dataset
@@ -18,8 +18,8 @@ HOUR_S = 3600.0
 
 
 def plan_text(plan: Plan) -> str:
-    told = (*_summary(plan), *_tell_kept(plan), *feed_lines(plan), *_tell_refused(plan), *_sites(plan), *_totals(plan))
-    return "\n".join(told).rstrip()
+    promises = (*_summary(plan), *_tell_kept(plan), *feed_lines(plan), *template_lines(plan), *_tell_refused(plan))
+    return "\n".join((*promises, *_sites(plan), *_totals(plan))).rstrip()
 
 
 def dollars_per_hour(dollars_per_second: float) -> str:
@@ -72,8 +72,6 @@ def _summary(plan: Plan) -> Iterator[str]:
     parts += [count(len(feeds), "feed")] if feeds else []
     verdict = f"{' and '.join(parts)} kept" + (f", {refused} refused" if refused else "")
     yield f'project "{plan.catalogue.project}": {verdict}, {dollars_per_hour(plan.money)} planned'
-    for sentence in say_left_out(plan.catalogue):
-        yield from wrap(sentence, "", "  ")
     yield ""
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from headrace.doors.cli.device_status_text import template_table
 from headrace.doors.cli.feed_status_text import feed_table
 from headrace.doors.cli.output import join_items, table, wrap
 from headrace.model import amounts
@@ -29,6 +30,7 @@ def status_text(document: Document, now: float) -> str:
         troubles,
         _contracts(document),
         feed_table(document.get("feeds", ())),
+        template_table(document.get("templates", ()), now),
         checks,
         links,
         _slots(slots),
@@ -54,6 +56,7 @@ def _service(service: Document, now: float) -> Iterator[str]:
             yield "  `headrace up` continues from the last commit"
     yield from _engine(service.get("engine", {}))
     yield from _feed_servers(service.get("feed_servers", ()))
+    yield from _devices(service.get("devices"))
 
 
 def _troubles(troubles: Sequence[Document], now: float) -> Iterator[str]:
@@ -79,6 +82,16 @@ def _feed_servers(servers: Sequence[Document]) -> Iterator[str]:
         told = ", ".join(f"process {one['pid']}" if one["state"] == "running" else one["state"] for one in servers)
         also = f"; {streams} {'stream' if streams == 1 else 'streams'}" if streams else ""
         yield from wrap(f"feeds are served at port {servers[0]['port']} by {told}{also}", "  ", "    ")
+
+
+def _devices(devices: Document | None) -> Iterator[str]:
+    if devices is not None:
+        told = ", ".join(
+            f"{one['name']} {'process ' + str(one['pid']) if one['state'] == 'running' else one['state']}"
+            for one in devices["processes"]
+        )
+        where = f"devices connect to {devices['url']}" if devices["url"] else "devices cannot connect yet"
+        yield from wrap(f"{where} ({told})", "  ", "    ")
 
 
 def _contracts(document: Document) -> Iterator[str]:

@@ -15,7 +15,6 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, show_errors, write
 from headrace.model.errors import Problem, UsageError
-from headrace.model.left_out import say_left_out
 from headrace.model.options import RunEngine
 
 if TYPE_CHECKING:
@@ -65,6 +64,15 @@ FeedPort = Annotated[
 FeedHost = Annotated[str, typer.Option("--feed-host", help="Where feed servers listen; elsewhere needs TLS.")]
 FeedCertificate = Annotated[Path | None, typer.Option("--feed-cert", help="Certificate for TLS of feed servers (PEM).")]
 FeedKey = Annotated[Path | None, typer.Option("--feed-key", help="Its key (PEM).")]
+BrokerPort = Annotated[
+    int,
+    typer.Option("--broker-port", min=0, max=65535, help="The port of the devices' broker.", show_default="as before"),
+]
+BrokerHost = Annotated[str, typer.Option("--broker-host", help="Where the broker listens; elsewhere needs TLS.")]
+BrokerCertificate = Annotated[
+    Path | None, typer.Option("--broker-cert", help="Certificate for TLS of the broker (PEM).")
+]
+BrokerKey = Annotated[Path | None, typer.Option("--broker-key", help="Its key (PEM).")]
 
 
 def up(
@@ -79,13 +87,18 @@ def up(
     feed_host: FeedHost = LOOPBACK,
     feed_cert: FeedCertificate = None,
     feed_key: FeedKey = None,
+    broker_port: BrokerPort = 0,
+    broker_host: BrokerHost = LOOPBACK,
+    broker_cert: BrokerCertificate = None,
+    broker_key: BrokerKey = None,
     json: Json = False,
 ) -> int:
     """Run the project: load its views and keep them fresh."""
-    from headrace.app.running import UpSettings, run_project
+    from headrace.app.running import BrokerSettings, UpSettings, run_project
 
     servers = _feed_settings(feed_servers, feed_host, feed_port, feed_cert, feed_key)
-    settings = UpSettings(port, engine, shape_links, moved, servers)
+    broker = BrokerSettings(broker_host, broker_port, *map(_name_file, (broker_cert, broker_key)))
+    settings = UpSettings(port, engine, shape_links, moved, servers, broker)
     say = _say_json if json else _say
     if detach:
         from headrace.app.detached import start_detached
@@ -108,11 +121,14 @@ def _feed_settings(
     from headrace.app.running import FeedServerSettings
 
     if count:
-        files = [None if file is None else str(file.absolute()) for file in (certificate, key)]
-        return FeedServerSettings(count, host, port, *files)
+        return FeedServerSettings(count, host, port, *map(_name_file, (certificate, key)))
     if port or host != LOOPBACK or certificate is not None or key is not None:
         raise UsageError("the other options of feed servers need --feed-servers", "say how many: --feed-servers 2")
     return None
+
+
+def _name_file(file: Path | None) -> str | None:
+    return None if file is None else str(file.absolute())
 
 
 def _tell_detached(started: Detached, json: bool) -> int:
@@ -158,8 +174,6 @@ def _say_if_possible(line: str) -> None:
 def _refusals(prepared: Prepared, say: Callable[[str], None]) -> None:
     plan = prepared.plan
     say(f"{plan.catalogue.project}: {count(len(plan.contracts), 'contract')}")
-    for sentence in say_left_out(plan.catalogue):
-        say(sentence)
     for feed in plan.feeds:
         if feed.reason is not None:
             say(f'feed "{feed.feed}" is refused: {feed.detail}; see `headrace why {feed.feed}`')

@@ -8,11 +8,12 @@ from math import isclose
 from types import MappingProxyType
 from typing import Any
 
-from headrace.app.explaining import Explained
+from headrace.app.explaining import Explained, write_template
 from headrace.doors.cli.feed_text import why_feed_document, why_feed_text, why_pair_document, why_pair_text
 from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, how_kept, refusal_lines, step
 from headrace.doors.cli.status_text import move_lines, version_lines
+from headrace.doors.cli.template_text import why_placed_pair_document, why_placed_pair_text, why_template_text
 from headrace.model import amounts
 from headrace.model.explanation import (
     Alternative,
@@ -25,7 +26,9 @@ from headrace.model.explanation import (
     WhyContract,
     WhyFeed,
     WhyPair,
+    WhyPlacedPair,
     WhyRejected,
+    WhyTemplate,
     WhyVertex,
 )
 from headrace.model.names import name_of_view
@@ -96,6 +99,10 @@ def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({}))
             return "\n".join(why_feed_text(plan, answer))
         case WhyPair():
             return "\n".join(why_pair_text(answer))
+        case WhyTemplate():
+            return "\n".join(why_template_text(answer))
+        case WhyPlacedPair():
+            return "\n".join(why_placed_pair_text(answer))
 
 
 def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict[str, object]:
@@ -146,6 +153,10 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
             return why_feed_document(answer)
         case WhyPair():
             return why_pair_document(answer)
+        case WhyTemplate():
+            return {"kind": "template", **write_template(answer.plan)}
+        case WhyPlacedPair():
+            return why_placed_pair_document(answer)
 
 
 def _write_other_way(other: OtherWay) -> dict[str, object]:

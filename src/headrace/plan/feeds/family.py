@@ -16,7 +16,6 @@ from dataclasses import replace
 from headrace.model.amounts import format_bytes, format_number, format_seconds
 from headrace.model.block import Derivation, DerivationKind
 from headrace.model.catalogue import (
-    WRITTEN_HERE,
     Catalogue,
     Contract,
     Feed,
@@ -25,7 +24,6 @@ from headrace.model.catalogue import (
     Refusal,
     Source,
     SourceColumn,
-    SourceKind,
     View,
 )
 from headrace.model.feed_names import (
@@ -41,8 +39,9 @@ from headrace.model.feed_plan import FeedPlan, FeedStatistics, PlannedPrices
 from headrace.model.plan import Plan, Rejection
 from headrace.model.relation import fields_of
 from headrace.model.types import STRING
+from headrace.model.written_source import make_written_source
 from headrace.plan.canonical.blocks import blocks_of
-from headrace.plan.feeds.load import assume_prices, choose_share, find_statistics, measure_load, most_pulls
+from headrace.plan.feeds.load import choose_share, find_prices, find_statistics, measure_load, most_pulls
 from headrace.plan.feeds.relations import CONSUMER, PRODUCER, FeedRelations, read_rows, relations_of
 from headrace.plan.live import Live
 from headrace.plan.price import Promise, tariff_of
@@ -166,22 +165,7 @@ def _make_api_sources(feed: Feed) -> dict[str, Source]:
 
 
 def _make_source(feed: Feed, name: str, columns: tuple[SourceColumn, ...], key: tuple[str, ...]) -> Source:
-    return Source(
-        name=name,
-        kind=SourceKind.TABLE,
-        site=feed.site,
-        key=key,
-        columns=columns,
-        rows=None,
-        rate=None,
-        static=False,
-        parent_first=False,
-        stays=None,
-        time=None,
-        retention_s=None,
-        origin=WRITTEN_HERE,
-        declared_at=feed.declared_at,
-    )
+    return make_written_source(name, feed.site, columns, key, feed.declared_at)
 
 
 def _make_contract(feed: Feed, view: str) -> Contract:
@@ -228,7 +212,7 @@ def _estimate_sizes(feed: Feed, made: FeedRelations | Refusal, now: FeedStatisti
 def _choose_first_share(feed: Feed, declared: Catalogue) -> float:
     catalogue = replace(declared, sources={**declared.sources, **_make_api_sources(feed)})
     room = declared.sites[feed.site].disk_capacity if _is_store_here(feed) else None
-    return choose_share(feed, find_statistics(feed, catalogue), assume_prices(catalogue), room)[0]
+    return choose_share(feed, find_statistics(feed, catalogue), find_prices(feed, catalogue), room)[0]
 
 
 def _fit_share(feed: Feed, plan: Plan, ahead: float) -> float:
@@ -237,13 +221,13 @@ def _fit_share(feed: Feed, plan: Plan, ahead: float) -> float:
     if capacity is None or not _is_store_here(feed):
         return ahead
     room = max(0.0, capacity - plan.totals.disk.get(feed.site, 0.0))
-    wanted, _ = choose_share(feed, find_statistics(feed, plan.catalogue), assume_prices(plan.catalogue), room)
+    wanted, _ = choose_share(feed, find_statistics(feed, plan.catalogue), find_prices(feed, plan.catalogue), room)
     return min(ahead, wanted)
 
 
 def judge_feed(feed: Feed, plan: Plan, shares: Mapping[str, float]) -> FeedPlan:
     """The feed in a plan that was made for its contracts; one that is refused says why."""
-    now, prices = find_statistics(feed, plan.catalogue), assume_prices(plan.catalogue)
+    now, prices = find_statistics(feed, plan.catalogue), find_prices(feed, plan.catalogue)
     load = measure_load(feed, now, prices, shares[feed.name])
     parts = tuple(name for name in plan.catalogue.contracts if feed_of(name, (feed.name,)))
     cpu, link, disk = _measure_views(plan, parts)

@@ -23,11 +23,13 @@ from headrace.plan.cores import cores_of
 from headrace.plan.outputs import block_facts
 from headrace.plan.views import blocks_of_view
 
-STORE_S = 4.5e-6
-FETCH_S = 6.6e-6
-READ_S = 83e-6
-EVENT_S = 20e-6
-"""Seconds of a core, measured on one PostgreSQL with a tenth of the paper's Table 2, until a feed was calibrated."""
+STORE_S = 15e-6
+FETCH_S = 6e-6
+READ_S = 360e-6
+EVENT_S = 27e-6
+"""Seconds of a core until a feed was calibrated, in PostgreSQL: between those of producers with 3 and with 20 events
+that `bench/feeds_layouts.py` measured (docs/decisions/0081).
+"""
 
 PAGE_S = 3e-3
 PULL_S = 1e-4
@@ -72,10 +74,15 @@ def _facts_of(catalogue: Catalogue, name: str) -> BlockFacts:
     )
 
 
+def find_prices(feed: Feed, catalogue: Catalogue) -> PlannedPrices:
+    """Those that were calibrated on the feed, else those that are assumed."""
+    return feed.prices or assume_prices(catalogue)
+
+
 def assume_prices(catalogue: Catalogue) -> PlannedPrices:
     """Prices before a feed was calibrated. An entry passes the engine, whose times are known, and then the store."""
     engine_s = price_engine(catalogue.operator_times)
-    return PlannedPrices(STORE_S + engine_s, FETCH_S, 0.0, READ_S, EVENT_S, PAGE_S, PULL_S)
+    return PlannedPrices(STORE_S + engine_s, FETCH_S, 0.0, READ_S, EVENT_S, PAGE_S, PULL_S, engine_s=engine_s)
 
 
 def price_engine(times: Mapping[str, OperatorTime]) -> float:
@@ -141,6 +148,6 @@ def measure_load(feed: Feed, now: FeedStatistics, prices: PlannedPrices, ahead: 
         entries_s=entries_s,
         pulls=pulls,
         page_s=prices.page_s + pulls * prices.pull_s,
-        cpu=entries_s * STORE_S + reads_s * read_s + now.events_s * prices.event_s,
+        cpu=entries_s * (prices.store_s - prices.engine_s) + reads_s * read_s + now.events_s * prices.event_s,
         size=events + pairs + entries,
     )

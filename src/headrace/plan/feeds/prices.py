@@ -30,6 +30,7 @@ def choose_prices(assumed: PlannedPrices, measured: FeedPrices, engine_s: float)
         read_s=_settle(*named["read"], assumed.read_s),
         event_s=_settle(*named["event"], assumed.event_s),
         calibrated=True,
+        engine_s=engine_s,
     )
 
 

@@ -5,6 +5,8 @@
     stored   consumer, producer, time, id: pairs stored ahead JOIN the newest `shown` events of each producer
 
 Events are ranked per producer before they meet pairs. Ranked per pair, the state would hold every event of everybody.
+Before that, events that no page can show are left out: those without an id, or where events have no ids, all but one
+of those that a producer has at one time.
 A pair that has no decision is on read: that is always right, if perhaps not cheap. So a new follow is served at once,
 and a decision about a pair that nobody follows (any more) does nothing.
 """
@@ -18,6 +20,7 @@ from headrace.model.catalogue import Catalogue, Feed, Refusal
 from headrace.model.expr import Call, Column, Expr
 from headrace.model.feed_names import name_decisions
 from headrace.model.relation import (
+    Aggregate,
     Distinct,
     Filter,
     Join,
@@ -51,6 +54,7 @@ def relations_of(feed: Feed, catalogue: Catalogue) -> FeedRelations | Refusal:
         return events
     if isinstance(follows, Refusal):
         return follows
+    events = _tell_apart(feed, events, catalogue)
     decisions = read_rows(catalogue, name_decisions(feed.name))
     assert not isinstance(decisions, Refusal)
     joined = _join_decisions(feed, follows, decisions)
@@ -74,6 +78,38 @@ def read_rows(catalogue: Catalogue, name: str) -> Relation | Refusal:
     return Projection(
         query, tuple(Output(f"{name}.{one.name}", Column(one.name, one.type)) for one in fields_of(query))
     )
+
+
+def _tell_apart(feed: Feed, events: Relation, catalogue: Catalogue) -> Relation:
+    """The events that pages can show. Others must not be ranked with them, and take places of some that are shown:
+    what is stored ahead would have a gap.
+    """
+    source = catalogue.sources.get(feed.events.source)
+    key = set() if source is None else set(source.key)
+    if feed.events.id is None:
+        is_one = key and key <= {feed.events.producer, feed.events.time}
+        return events if is_one else _take_one_of_each_time(feed, events)
+    if feed.events.id in key:
+        return events
+    return Filter(events, _is_there(_column(events, feed.events.id)))
+
+
+def _take_one_of_each_time(feed: Feed, events: Relation) -> Relation:
+    """The first event of a producer at each time, as rows are ordered: without ids, all of one time are one."""
+    producer, time = _column(events, feed.events.producer), _column(events, feed.events.time)
+    if _is_grouped_by(events, {producer.name, time.name}):
+        return events
+    return TopK(events, (producer, time), (Order(time, descending=True, nulls_first=False),), 1)
+
+
+def _is_grouped_by(rows: Relation, names: set[str]) -> bool:
+    """Whether rows are an aggregate with at most one row for each value of some columns."""
+    if isinstance(rows, Projection):
+        read = {one.name: one.expr.name for one in rows.outputs if isinstance(one.expr, Column)}
+        return _is_grouped_by(rows.input, {read[name] for name in names if name in read})
+    if isinstance(rows, Filter):
+        return _is_grouped_by(rows.input, names)
+    return isinstance(rows, Aggregate) and {one.name for one in rows.keys} <= names
 
 
 def _column(rows: Relation, name: str) -> Column:
@@ -105,7 +141,11 @@ def _name_pair(feed: Feed, follows: Relation) -> tuple[Output, Output]:
 
 
 def _is_ahead(decisions: Relation) -> Expr:
-    return Call("not", (Call("is_null", (_column(decisions, CONSUMER),), BOOLEAN),), BOOLEAN)
+    return _is_there(_column(decisions, CONSUMER))
+
+
+def _is_there(column: Column) -> Expr:
+    return Call("not", (Call("is_null", (column,), BOOLEAN),), BOOLEAN)
 
 
 def _join_newest(feed: Feed, ahead: Relation, events: Relation) -> Relation:

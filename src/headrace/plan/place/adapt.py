@@ -108,10 +108,14 @@ def _with_views(before: StandingPlacement, what: PlacementChange) -> tuple[Stand
     views = {name: view for name, view in before.views.items() if name not in what.removed}
     views |= {view.id: view for view in what.added}
     touched = {name for view in (*gone, *what.added) for name in (view.a, view.b)} | what.devices.keys()
+    new: dict[str, set[str]] = {}
+    for view in what.added:
+        new.setdefault(view.a, set()).add(view.id)
+        new.setdefault(view.b, set()).add(view.id)
     views_of = dict(before.views_of)
     for device in touched:
         left = {view for view in views_of.get(device, ()) if view not in what.removed}
-        views_of[device] = frozenset(left | {view.id for view in what.added if device in (view.a, view.b)})
+        views_of[device] = frozenset(left | new.get(device, set()))
     devices = {**before.devices, **what.devices}
     return replace(before, views=views, views_of=views_of, devices=devices), frozenset(touched)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from headrace.model import amounts
 from headrace.model.catalogue import Catalogue, Headroom, Link, OperatorTime, Site, Source, Stays
 from headrace.model.difference import ValueChange
+from headrace.model.feed_names import feed_of, name_decisions
 
 Value = tuple[object, str]
 """A value, and how people read it."""
@@ -53,7 +54,10 @@ def _list_declared(catalogue: Catalogue) -> Iterator[tuple[str, Mapping[str, Val
     for link in catalogue.links:
         yield f"link {link.src} > {link.dst}", dict(_of_link(link))
     for source in catalogue.sources.values():
-        yield f"source {source.name}", dict(_of_source(source))
+        if feed_of(source.name, catalogue.feeds) is None:
+            yield f"source {source.name}", dict(_of_source(source))
+    for feed in catalogue.feeds:
+        yield f"feed {feed}", dict(_of_feed(feed, catalogue))
     shares = (one for one in catalogue.selectivity if not one.measured)
     yield "selectivity", {f"{one.source} where {one.text}": _value(one.share, amounts.format_share) for one in shares}
     yield "operator times", {op: (time, _time(time)) for op, time in catalogue.operator_times.items()}
@@ -86,6 +90,15 @@ def _of_source(source: Source) -> Iterator[tuple[str, Value]]:
     for column in source.columns or ():
         yield f"{column.name}.width", _value(column.width, amounts.format_bytes)
         yield f"{column.name}.distinct", _value(column.distinct, amounts.format_number)
+
+
+def _of_feed(feed: str, catalogue: Catalogue) -> Iterator[tuple[str, Value]]:
+    """Nobody declares the sources that a feed has of its own: all of them are one value."""
+    own = [source for source in catalogue.sources.values() if feed_of(source.name, [feed]) is not None]
+    decisions = catalogue.sources.get(name_decisions(feed))
+    if decisions is not None and decisions.rows is not None:
+        values = tuple((source.name, *(value for _, (value, _) in _of_source(source))) for source in own)
+        yield "stored ahead", (values, f"{amounts.format_count(decisions.rows)} pairs")
 
 
 def _of_headroom(room: Headroom) -> Iterator[tuple[str, Value]]:

@@ -1,8 +1,9 @@
 """What changes on a consumer's pages from one time to another, as a stream tells it.
 
 An entry is told when it becomes readable, and again when it was edited: it then takes the place of the earlier one with
-its producer and id. One that is gone is told by its producer and id. Changes are told in the order in which they
-happened. Whoever keeps what is told has what pages can show of the producers that are followed since the beginning.
+its producer and id, or without an id, its producer and time. One that is gone is told by these. Changes are told in the
+order in which they happened. Whoever keeps what is told has what pages can show of the producers that are followed
+since the beginning.
 
 What is gone can be told for `KEPT_AFTER_END` only, since then the store forgets it; and not at all once the store was
 filled again. A reader who is further behind has to read a page (`is_complete`).

@@ -6,7 +6,7 @@ ahead and pulled. What else happens on the machine meets all kinds of windows al
 thread and the sessions of the trial are counted, where that can be seen.
 
     quiet producers   are followed by readers: so many stored ahead, so many on read, by kind of reader
-    heard producers   post, and each is stored ahead for some fans
+    heard producers   post, and each is stored ahead for some fans, who follow several of them
     unheard ones      post, and nobody follows them
 
 Nothing of the real feed is read or changed. A trial that was broken off is dropped by the next.
@@ -38,7 +38,7 @@ from headrace.run.rows.arrow import arrow_table
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
 QUIET, HEARD, UNHEARD = 70, 100, 100
-FANS = 6
+HEARD_NAME, FANS = "heard", 6
 READERS = ((5, 0), (20, 0), (50, 0), (0, 5), (0, 20), (0, 50), (20, 20), (10, 50))
 """Kinds of readers: producers that are stored ahead for them, and that are pulled."""
 READERS_OF_A_KIND, READS_OF_A_READER = 5, 4
@@ -308,7 +308,7 @@ def _name_quiet(count: int) -> list[str]:
 
 
 def _name_heard(count: int) -> list[str]:
-    return [f"heard{number}" for number in range(count)]
+    return [f"{HEARD_NAME}{number}" for number in range(count)]
 
 
 def _name_unheard(count: int) -> list[str]:
@@ -316,7 +316,11 @@ def _name_unheard(count: int) -> list[str]:
 
 
 def _name_fans(producer: str) -> list[str]:
-    return [f"fan{number} of {producer}" for number in range(FANS)]
+    """Each of as many fans as there are heard producers follows some of these, as people do: so a step that brings many
+    entries brings some of them to the same fan.
+    """
+    first = int(producer.removeprefix(HEARD_NAME))
+    return [f"fan{(first + number * number) % HEARD}" for number in range(FANS)]
 
 
 def _name_readers(kind: int) -> list[str]:

@@ -42,7 +42,7 @@ from headrace.run.rows.changes import consolidate, stamp_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class LoadSent:
     """Bytes that go from one site to another."""
 
     origin: str
@@ -63,7 +63,7 @@ class DatasetLoad:
     evaluate: Evaluate = evaluate_here
     known: dict[str, pa.Table] = field(default_factory=dict)
     states: dict[str, pa.Table] = field(default_factory=dict)
-    sent: dict[str, Sent] = field(default_factory=dict)
+    sent: dict[str, LoadSent] = field(default_factory=dict)
 
     @property
     def around(self) -> Surroundings:
@@ -88,7 +88,7 @@ class DatasetLoad:
         origin = next((log.site for name in reads if (log := self.program.logs[name]).site != site), None)
         if origin is not None:
             batches = self.known[vertex].to_batches()
-            self.sent[vertex] = Sent(origin, site, sum(pa.ipc.get_record_batch_size(batch) for batch in batches))
+            self.sent[vertex] = LoadSent(origin, site, sum(pa.ipc.get_record_batch_size(batch) for batch in batches))
 
     def state(self, vertex: str) -> pa.Table:
         """The private state of a vertex's operator."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.meaning.python_functions import surroundings_of
 from headrace.model.log import NEVER, Log, Piece, PieceKind
-from headrace.run.load.load import DatasetLoad, Sent
+from headrace.run.load.load import DatasetLoad, LoadSent
 from headrace.run.logs.merge import shards_wanted
 from headrace.run.logs.write import RowsToWrite, write_log_rows
 from headrace.run.operators.reading import schema_of
@@ -49,7 +49,7 @@ class Loaded:
 
     pieces: tuple[tuple[str, Piece], ...]
     rows: int
-    sent: tuple[Sent, ...] = ()
+    sent: tuple[LoadSent, ...] = ()
 
 
 def perform_load(item: LoadItem, evaluate: Evaluate = evaluate_here) -> Loaded:

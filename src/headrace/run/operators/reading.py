@@ -60,6 +60,10 @@ def with_key(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) ->
     return table
 
 
+MANY, REPEATED = 256, 4
+"""Probe rows from which on equal keys are looked for, and how many rows have to share a key on average."""
+
+
 def with_key_if_any(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
     """Adds a key to rows of a log that others read as well: rows for which the key has no answer are left out.
 
@@ -93,6 +97,19 @@ class Contents:
     settled: int = NEVER
 
     def meet(self, probe: pa.Table, probe_key: Sequence[str], null_safe: bool = False) -> tuple[Positions, pa.Table]:
+        """All pairs of a probe row and a row with its key, as `KeyIndex.meet` finds them; rows are read. Where many
+        probe rows share few keys, each key is looked up once, and what is gone goes before it meets them all: a row
+        that came and left would be there twice for each.
+        """
+        keys = None if null_safe or len(probe_key) != 1 else _find_few_keys(probe.column(probe_key[0]))
+        if keys is None:
+            return self._meet(probe, probe_key, null_safe)
+        found, rows = self._meet(pa.table([keys.dictionary], names=list(probe_key)), probe_key)
+        if (rows.column(WEIGHT).to_numpy() < 0).any():
+            found, rows = self._settle(found, rows)
+        return _spread(keys.indices.to_numpy(), found, rows)
+
+    def _meet(self, probe: pa.Table, probe_key: Sequence[str], null_safe: bool = False) -> tuple[Positions, pa.Table]:
         positions, rows = self.index.meet(probe, probe_key, null_safe)
         late = rows.column(TIME).to_numpy() > self.upto
         if late.any():
@@ -116,3 +133,21 @@ class Contents:
         at = pa.array(np.maximum(times, self.settled))
         rows = consolidate(rest.append_column(TIME, at).append_column(ORDER, pa.array(orders)))
         return rows.column(_POSITION).to_numpy(), rows.drop_columns([_POSITION])
+
+
+def _find_few_keys(column: pa.ChunkedArray) -> pa.DictionaryArray | None:
+    """The keys of a column, if there are few of them for many rows."""
+    if len(column) < MANY or column.null_count:
+        return None
+    keys = column.combine_chunks().dictionary_encode()
+    return keys if REPEATED * len(keys.dictionary) <= len(keys) else None
+
+
+def _spread(keys: Positions, found: Positions, rows: pa.Table) -> tuple[Positions, pa.Table]:
+    """Rows that were found for the position of a key, for every position that has this key."""
+    order = np.argsort(found, kind="stable")
+    starts = np.searchsorted(found[order], keys)
+    counts = np.searchsorted(found[order], keys, "right") - starts
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = order[np.repeat(starts, counts) + within]
+    return np.repeat(np.arange(len(keys)), counts), rows.take(pa.array(chosen))

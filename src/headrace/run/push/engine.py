@@ -10,7 +10,7 @@ from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Commit, Edit, Log, Piece
 from headrace.model.notes import Halted, LogKeys, NoteChange
 from headrace.model.words import name_id, put_in_words
-from headrace.run.load.load import Sent
+from headrace.run.load.load import LoadSent
 from headrace.run.load.load_work import Loaded, LoadItem
 from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep
 from headrace.run.push.halted import read_halted, waiting_for
@@ -37,7 +37,7 @@ class Engine(Pusher):
     """
 
     turn: AbstractContextManager[object] | None = None
-    count_sent: Callable[[Sent], None] = lambda _: None
+    count_sent: Callable[[LoadSent], None] = lambda _: None
     in_work: InWork = field(default_factory=InWork)
 
     def missing(self) -> list[str]:
@@ -264,7 +264,7 @@ class Engine(Pusher):
             if one.error is not None:
                 raise NotThereYet(f"{name_id(one.vertex)} could not be pushed: {put_in_words(one.error)}")
             if one.origin is not None:
-                self.count_sent(Sent(one.origin, self.program.logs[one.vertex].site, one.sent))
+                self.count_sent(LoadSent(one.origin, self.program.logs[one.vertex].site, one.sent))
 
     def _key_notes(self, logs: Iterable[str]) -> tuple[NoteChange, ...]:
         """Notes by which keys the logs have indexes."""

@@ -8,6 +8,7 @@ without secrets.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from headrace.connect.sources import connector_of
 from headrace.declare.variables import fill, project_environment
 from headrace.model.copy_places import name_place
 from headrace.model.errors import NotOurs
+from headrace.model.events import Event
+from headrace.model.feed_events import StoreLeft
 from headrace.model.feed_names import name_trial
 from headrace.model.notes import CaptureSlot, DeliveredCopy, KeptFeedStore, read_notes
 from headrace.model.plan import Plan
@@ -28,6 +31,8 @@ from headrace.site.running import Running
 from headrace.site.sources.databases import place_of
 
 log = logging.getLogger("headrace.withdrawn")
+
+MAY_BE_SAME = "both addresses may lead to one place; if they do not, drop {what} at the earlier one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class Means:
     epoch: int
     called_off: Callable[[], bool]
     own_dsn: Callable[[], str]
+    tell: Callable[[Event], None]
 
 
 Noted = DeliveredCopy | CaptureSlot | KeptFeedStore
@@ -95,11 +101,11 @@ def _drop_feed(kept: KeptFeedStore, means: Means) -> None:
     """Drops what the project has there of the feed, and of a trial that was broken off; nothing of anybody else.
 
     Two addresses of one kind of server may be two names of one place. What is kept there for the feed that runs,
-    whom people mute above all, must not go, so it is left.
+    whom people mute above all, must not go, so it is left, and an event says so.
     """
     others = (other for other in read_notes(means.ledger, KeptFeedStore).values() if other != kept)
     if any(_may_be_same_place(other, kept) for other in others):
-        log.warning('the earlier store of feed "%s", %s, is left as it is', kept.feed, kept.address)
+        _tell_left(kept, MAY_BE_SAME.format(what=_name_contents(kept)), means)
         return
     environment = project_environment(means.environment, means.folder.project)
     address = means.own_dsn() if kept.address is None else fill(kept.address, environment, None)
@@ -109,7 +115,16 @@ def _drop_feed(kept: KeptFeedStore, means: Means) -> None:
             try:
                 feed_store.drop()
             except NotOurs as error:
-                log.warning('the store of feed "%s" is not dropped: %s', kept.feed, error)
+                _tell_left(kept, str(error), means)
+
+
+def _tell_left(kept: KeptFeedStore, why: str, means: Means) -> None:
+    means.tell(StoreLeft(time.time_ns() // 1000, kept.feed, kept.store, kept.address, reason=why))
+
+
+def _name_contents(kept: KeptFeedStore) -> str:
+    """What a feed has in a store, as somebody finds it there."""
+    return f"tables headrace_feeds.{kept.feed}_*" if kept.store == "postgres" else f"keys headrace:{kept.feed}:*"
 
 
 def _may_be_same_place(one: KeptFeedStore, other: KeptFeedStore) -> bool:

@@ -17,6 +17,7 @@ from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.deliver.leftovers import Means, Noted, describe_thing, give_thing_back, read_noted
 from headrace.site.folder import Folder
+from headrace.site.journal import Journal
 from headrace.site.troubles import WITHDRAWAL, Troubles
 
 MEND = "the service tries again at least every minute"
@@ -48,6 +49,7 @@ class Withdrawals:
     own_dsn: Callable[[], str]
     """Starts the PostgreSQL of the project's own."""
     troubles: Troubles = field(default_factory=Troubles)
+    journal: Journal = field(default_factory=Journal)
     _running: dict[str, _GivingBack] = field(default_factory=dict)
     _writing: tuple[threading.Thread, ...] = ()
 
@@ -111,7 +113,9 @@ class Withdrawals:
             thread.join()
         thing, failures = giving_back.thing, 0
         called_off, environment = giving_back.stop.is_set, giving_back.environment
-        means = Means(self.folder, environment, self.ledger, self.lease.epoch, called_off, self.own_dsn)
+        means = Means(
+            self.folder, environment, self.ledger, self.lease.epoch, called_off, self.own_dsn, self.journal.emit
+        )
         while not giving_back.stop.is_set():
             try:
                 give_thing_back(thing, means)

@@ -161,7 +161,8 @@ def _read_names(feeds: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _write(folder: Folder, apps: Sequence[FeedApp]) -> None:
-    folder.write_json(FILE, {"apps": [asdict(app) for app in apps]})
+    # Durable: an app that was revoked must not be back after a loss of power.
+    folder.write_json(FILE, {"apps": [asdict(app) for app in apps]}, is_durable=True)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from headrace.model.errors import ConnectError, UnknownName, UsageError
 from headrace.run.feeds.batch import FeedSizes
 from headrace.run.feeds.changes import FeedChanges, StreamPlace
 from headrace.run.feeds.cursor import read_cursor, read_place, write_cursor, write_place
+from headrace.run.feeds.hidden import BLOCKED
 from headrace.run.feeds.logs import read_id, write_id
 from headrace.run.feeds.page import SECOND, FeedPage, PageEntry, PageRules, make_page
 from headrace.run.ports import FeedReader, FeedTarget, Ledger, Store
@@ -33,8 +34,6 @@ class HiddenKind(StrEnum):
     BLOCK = "block"
 
 
-BLOCKED = "blocked"
-"""Noted for the other side of a block."""
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -161,7 +160,7 @@ class FeedPages:
 
     def hide(self, feed: str, consumer: str, producer: str, kind: HiddenKind, undo: bool = False) -> None:
         """Takes effect with the next page. Who is blocked does not see the consumer either. Raises `UsageError` for a
-        name that nobody can have.
+        name that nobody can have, and if there are too many.
         """
         check_names((consumer, producer))
         _, reader = self._find(feed)

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 
-from headrace.connect.files import open_private
-from headrace.model.errors import UnreadableState
+from headrace.site.secret_key import find_secret
 
 KEY_FILE = "feeds.key"
-KEY_BYTES = 32
 
 
 def find_key(folder: Path) -> bytes:
     """What cursors are signed with; made once for a project, by the first of all threads and processes that need it."""
-    file = folder / KEY_FILE
-    if not file.exists():
-        made = file.with_suffix(f".{secrets.token_hex(8)}")
-        with open_private(made) as opened:
-            opened.write(secrets.token_bytes(KEY_BYTES))
-            opened.flush()
-            os.fsync(opened.fileno())  # an empty key after a loss of power would let anybody sign
-        # A link, since renaming would replace the key that somebody else has just made and signed with.
-        with suppress(FileExistsError):
-            file.hardlink_to(made)
-        made.unlink()
-    key = file.read_bytes()
-    if len(key) != KEY_BYTES:
-        what = f'"{file}" has {len(key)} bytes, not {KEY_BYTES}'
-        raise UnreadableState(
-            what, "remove it: a new key is made, and cursors and consumers' tokens of the old one end"
-        )
-    return key
+    mending = "remove it: a new key is made, and cursors and consumers' tokens of the old one end"
+    return find_secret(folder / KEY_FILE, mending)

@@ -1,0 +1,1 @@
+"""A device's own disk, and its connection to the broker."""

@@ -1,0 +1,1 @@
+"""Decides where pairs of templates run while they do, and tells devices."""

@@ -1,0 +1,1 @@
+"""Devices of a running project: who they are, the broker and the router."""
