@@ -164,9 +164,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     what.add_argument("--check", action="store_true", help="compare pages with SQL while processes are killed")
     what.add_argument("--table2", action="store_true", help="Table 2 at its load: latency and freshness")
     what.add_argument("--capacity", action="store_true", help="how many events can be fanned out")
-    what.add_argument("--ratios", type=_read_numbers, help="queries per event, such as 1,4,16,64")
-    what.add_argument("--skew", type=_read_numbers, help="Zipf exponents of rates, such as 0.3,0.6,1.0")
-    what.add_argument("--thresholds", type=_read_numbers, help="push thresholds, such as 0,1,3,10")
+    for name, numbers, told in (
+        ("ratios", "1,4,16,64", "queries per event"),
+        ("skew", "0.3,0.6,1.0", "Zipf exponents of rates"),
+        ("thresholds", "0,1,3,10", "push thresholds"),
+    ):
+        usual = _read_numbers(numbers)
+        what.add_argument(f"--{name}", type=_read_numbers, nargs="?", const=usual, help=f"{told}, such as {numbers}")
     what.add_argument("--target", type=read_target, help="a latency that the controller is to meet, such as p95=20ms")
     what.add_argument("--flash", action="store_true", help="some producers post a hundred times as often")
     what.add_argument("--burst", action="store_true", help="the same with real events")

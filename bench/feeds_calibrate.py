@@ -2,7 +2,8 @@
 
 Prices are measured as a running feed does it (`coordinate/feeds/calibrating.py`): by a trial on its own store, and by
 what operators of the engine were seen to take for an entry, after a while of posts that are stored ahead. An event also
-passes the engine, which a trial does not see: where the base that the benchmark measures is larger, it counts.
+passes the engine, and a page the service, which a trial does not see: where what the benchmark measures is larger, it
+counts. Neither makes a difference to what is decided.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from headrace.plan.feeds.prices import choose_prices
 
 TAUGHT = (1, 2, 5, 10, 20, 50, 100, 200) * 4
 """Events of batches by which the engine learns."""
+SERVED = 1000
+"""Pages by which it is measured what one takes that is stored ahead."""
 
 
 def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | None, say: Say) -> FeedPrices:
@@ -35,25 +38,29 @@ def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | No
     if given is not None:
         say(f"given: {tell_prices(given)}")
         return given
-    teach_engine(world, load)
-    measured, chosen = calibrate(world, load)
+    served = teach_engine(world, load)
+    measured, chosen = calibrate(world, load, served)
     say(f"calibrated: {tell_prices(measured)}; a producer that is found stored {1e6 * measured.found:.1f} us")
     say(f"decided by: {tell_prices(chosen)}")
     return chosen
 
 
-def teach_engine(world: WaysWorld, load: Load) -> None:
+def teach_engine(world: WaysWorld, load: Load) -> float:
     """Posts events in batches of many sizes while everything is stored ahead, as a feed has run when it is calibrated:
-    the engine learns what entries take.
+    the engine learns what entries take. Returns what a page takes meanwhile.
     """
     rng = np.random.default_rng(1)
     world.store_ahead(np.ones(len(world.feeds), np.bool_))
     for events in TAUGHT:
         world.post([f"p{one}" for one in draw(rng, load.event_rate, events).tolist()])
+    world.tidy()
+    readers = [f"c{one}" for one in draw(rng, load.query_rate, SERVED).tolist()]
+    served = world.time(lambda: world.read(readers)) / SERVED
     world.store_ahead(np.zeros(len(world.feeds), np.bool_))
+    return served
 
 
-def calibrate(world: WaysWorld, load: Load) -> tuple[FeedPrices, FeedPrices]:
+def calibrate(world: WaysWorld, load: Load, served: float = 0.0) -> tuple[FeedPrices, FeedPrices]:
     """What a trial measures, and the prices that follow from it as a running feed takes them."""
     kept, target = world.find_kept()
     sizes = world.sizes()
@@ -65,7 +72,7 @@ def calibrate(world: WaysWorld, load: Load) -> tuple[FeedPrices, FeedPrices]:
     times = {**catalogue.operator_times, **state.learning.operator_times()}
     chosen = choose_prices(assume_prices(replace(catalogue, operator_times=times)), measured, price_engine(times))
     event_s = max(chosen.event_s, world.base.event)
-    priced = (chosen.store_s, chosen.fetch_s, chosen.batch_s, chosen.read_s, event_s)
+    priced = (chosen.store_s, chosen.fetch_s, chosen.batch_s, max(chosen.read_s, served), event_s)
     return measured, FeedPrices(*priced, errors=measured.errors, found=measured.found)
 
 

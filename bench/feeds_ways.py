@@ -62,10 +62,12 @@ ARRIVED_WITHIN_S, LOOK_EVERY_S = 300.0, 0.1
 IDLE_S, BASE_RUNS = 3.0, 3
 QUIET_S, QUIET_WITHIN_S = 0.1, 20.0
 """Processor seconds of a second in which nothing is left to be done, and how long that is waited for."""
+MERGED_AFTER = 8
+"""Batches after which what has flipped is merged: what is merged later is what came later."""
 COMPARED = 20
 """Pages of a window that are compared."""
-FIRST_EVENTS = 3
-"""Of every producer, before anything is measured."""
+FIRST_EVENTS = LIMIT
+"""Of every producer, before anything is measured: a page looks at no more, so that pages cost the same from then on."""
 
 Say = Callable[[str], None]
 
@@ -152,16 +154,22 @@ class WaysWorld:
             write_rows(self.folder, self.sources["home/decisions"], *chosen)
             self.ahead = wanted
             self._await(lambda: self.sizes().stored_ahead == int(wanted.sum()), "decisions")
+            for _ in range(MERGED_AFTER):  # the engine merges what has flipped with what comes after it
+                self.post([f"p{number}" for number in range(len(self.feeds.event_rate))])
+                self.service.housekeeping.finish()
         self.post([])
         self.tidy()
 
     def tidy(self) -> None:
-        """Has the store forget deleted rows and know its sizes, as it does by itself within minutes, and waits until
-        nothing works any more. A feed flips few pairs at a time; here all flip at once, and what that leaves to be done
-        must not be paid for by the windows that follow.
+        """Has the engine merge its logs, PostgreSQL forget deleted rows and know its sizes, and Valkey write its file
+        anew, as all do by themselves now and then, and waits until nothing works any more. A feed flips few pairs at a
+        time; here all flip at once, and what that leaves to be done must not be paid for by the windows that follow.
         """
-        dsn = getattr(self.find_kept()[1], "dsn", None)
-        if dsn is not None:
+        self.service.housekeeping.finish()
+        target = self.find_kept()[1]
+        if (url := getattr(target, "url", None)) is not None:
+            self._rewrite_file(url)
+        if (dsn := getattr(target, "dsn", None)) is not None:
             with psycopg.connect(dsn, autocommit=True) as session:
                 session.execute("ALTER SYSTEM SET autovacuum = off")
                 session.execute("SELECT pg_reload_conf()")
@@ -169,6 +177,19 @@ class WaysWorld:
         until = time.monotonic() + QUIET_WITHIN_S
         while self.time(lambda: time.sleep(1.0)) > QUIET_S and time.monotonic() < until:
             pass
+
+    def _rewrite_file(self, url: str) -> None:
+        """Has Valkey write its file anew now, and not by itself."""
+        import redis  # which comes with an extra
+
+        def is_rewriting() -> bool:
+            told: Any = client.info("persistence")
+            return bool(told["aof_rewrite_in_progress"] or told["aof_rewrite_scheduled"])
+
+        with closing(redis.Redis.from_url(url, decode_responses=True)) as client:
+            client.config_set("auto-aof-rewrite-percentage", 0)
+            client.bgrewriteaof()
+            self._await(lambda: not is_rewriting(), "the file of Valkey")
 
     def sizes(self) -> FeedSizes:
         with closing(self.find_kept()[1].open_store(self.service.lease.epoch)) as store:
@@ -192,7 +213,10 @@ class WaysWorld:
     def write_events(self, producers: Sequence[str]) -> str:
         """Returns at once; the last event's id."""
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-        rows = [(producer, now, f"{self._next_id():012d}", SAID) for producer in producers]
+        rows = [
+            (producer, now + dt.timedelta(microseconds=number), f"{self._next_id():012d}", SAID)
+            for number, producer in enumerate(producers)  # nobody posts at the same moment as others
+        ]
         self.said.post(rows)
         write_rows(self.folder, self.sources["home/events"], rows)
         return rows[-1][2]
@@ -223,6 +247,7 @@ class WaysWorld:
         def post_and_read() -> None:
             self.post([f"p{one}" for one in events.tolist()])
             reads_s.extend(self.read(reading))
+            self.service.housekeeping.finish()  # what a window leaves to be done is part of its cost
 
         cpu_s = self.time(post_and_read)
         return Window(load.at, way, self.count(events, readers), cpu_s, tuple(reads_s), self.compare(reading))
