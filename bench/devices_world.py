@@ -25,7 +25,8 @@ from bench.devices_counts import BrokerCount
 from bench.kills_world import World, descendants
 from bench.workloads.phones import Phones
 from headrace.app.device_tokens import list_device_tokens
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.free_port import free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.site.process import ServiceProcess, running_process
 
 PROJECT_NAME, DATABASE, TEMPLATE, VIEW, KEPT = "phones", "people", "near", "near", "checkins"

@@ -25,7 +25,8 @@ from psycopg.conninfo import make_conninfo
 
 from bench.beside import Beside
 from bench.faults_model import CannotTry, Comparison, Look, Part
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.free_port import free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.site.folder import Folder
 from headrace.site.last_status import current_status
 from headrace.site.process import ServiceProcess, running_process

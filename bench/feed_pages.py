@@ -34,7 +34,7 @@ import numpy as np
 from bench.cpu import processes
 from bench.feeds_ways import WaysWorld, ways_world
 from bench.workloads.follows import draw, make_follows
-from headrace.connect.postgres.embedded import free_port
+from headrace.connect.free_port import free_port
 
 WAYS = ("framework", "short way", "no HTTP")
 TOKEN = "a token"

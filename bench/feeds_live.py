@@ -34,7 +34,8 @@ from bench.feeds_ways import SAID, Say
 from bench.feeds_world import FeedWorld, declare_store, start_store
 from bench.workloads.follows import draw
 from headrace.connect.feed_targets import find_target
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.free_port import free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.plan.feeds.instance import Feeds
 from headrace.run.feeds.batch import FeedSizes
 

@@ -20,7 +20,8 @@ from pathlib import Path
 import psycopg
 
 from bench.kills_world import OF_SPARK, World, descendants
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.free_port import free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.site.process import ServiceProcess, running_process
 
 DATABASE = "posts"

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 from bench.contracts_run import resident_mb
 from bench.cpu import Process, processes
+from headrace.connect.free_port import free_port
 from headrace.connect.spark.java import ensure_java
 
 VERSION = "2.3.0"
@@ -122,7 +122,7 @@ class FlinkRequest:
 def run_flink(python: str, request: FlinkRequest, folder: Path) -> Iterator[FlinkJob]:
     for name in request.sources:
         (folder / name).mkdir(parents=True)
-    port = _free_port()
+    port = free_port()
     asked, answer = folder / "request.json", folder / "job"
     settings = SETTINGS | {"rest.bind-port": str(port), "rest.port": str(port)} | dict(request.settings)
     asked.write_text(
@@ -148,12 +148,6 @@ def run_flink(python: str, request: FlinkRequest, folder: Path) -> Iterator[Flin
                 process.wait(60)
             with suppress(ProcessLookupError):  # its Java may go on without it
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @dataclass

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from bench.cpu import processes
 from bench.workloads.posts_and_people import DATABASES, fill_database, write_project
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.free_port import free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.site.folder import Folder
 from headrace.site.process import running_process
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,9 +44,3 @@ def split_commands(block: str) -> Iterator[tuple[str, str]]:
     for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         yield command, shown
-
-
-def find_free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_shell import Shell, find_free_port, split_commands
+from headrace.connect.free_port import free_port
+from tests.page_shell import Shell, split_commands
 
 PAGE = Path(__file__).parents[1] / "docs" / "devices.md"
 SECTION = re.compile(r"(?<=## Ten minutes\n).*?(?=\n## )", re.DOTALL)
@@ -55,7 +56,7 @@ def test_the_page_leads_from_nothing_to_a_template_that_runs(shell: Shell, tmp_p
     (tmp_path / "town" / "views").mkdir(parents=True)
     (tmp_path / "town" / "headrace.yml").write_text(declared[1])
     (tmp_path / "town" / "views" / "nearby_friends.sql").write_text(view[1])
-    port = find_free_port()
+    port = str(free_port())
     shown = BLOCK.sub(lambda block: f"```{block[1]}\n{_replay(block[1], block[2], shell, port)}```", section[0])
     if os.environ.get("UPDATE_GOLDEN") == "1":
         PAGE.write_text(text.replace(section[0], shown), encoding="utf-8")

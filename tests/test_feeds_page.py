@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_shell import Shell, find_free_port, split_commands
+from headrace.connect.free_port import free_port
+from tests.page_shell import Shell, split_commands
 
 PAGE = Path(__file__).parents[1] / "docs" / "feeds.md"
 SECTION = re.compile(r"(?<=## Ten minutes\n).*?(?=\n## )", re.DOTALL)
@@ -54,7 +55,7 @@ def test_the_page_leads_from_nothing_to_a_feed_that_is_served(shell: Shell, tmp_
     assert section is not None and declared is not None
     (tmp_path / "social").mkdir()
     (tmp_path / "social" / "headrace.yml").write_text(declared[1])
-    port = find_free_port()
+    port = str(free_port())
     shown = BLOCK.sub(lambda block: f"```{block[1]}\n{_replay(block[1], block[2], shell, port)}```", section[0])
     if os.environ.get("UPDATE_GOLDEN") == "1":
         PAGE.write_text(text.replace(section[0], shown), encoding="utf-8")

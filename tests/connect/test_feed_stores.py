@@ -15,7 +15,7 @@ import redis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.connect.postgres.embedded import free_port
+from headrace.connect.free_port import free_port
 from headrace.connect.postgres.feed_reader import PostgresFeedReader
 from headrace.connect.postgres.feed_store import PostgresFeedStore
 from headrace.connect.postgres.sessions import Connection

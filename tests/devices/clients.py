@@ -79,7 +79,10 @@ def open_client(
     assert address.hostname is not None and address.port is not None
     made.connect(address.hostname, address.port, keepalive=10)
     made.loop_start()
-    wait_for(lambda: client.answer, "an answer to signing in")
+    wait_for(lambda: client.answer or client.ended, "an answer to signing in")
+    if not client.answer:
+        made.loop_stop()
+        raise ConnectionError(f"{url} ended the connection without an answer")
     return client
 
 

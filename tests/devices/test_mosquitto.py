@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.connect.free_port import free_port
 from headrace.connect.mqtt.broker import EmbeddedBroker
 from headrace.connect.mqtt.external import look_at_broker
 from headrace.connect.mqtt.users import ROUTER, mosquitto_acl
-from headrace.connect.postgres.embedded import free_port
 from headrace.model.device_messages import client_id_of, down_topic, quote_id, up_topic
 from headrace.site.devices.registry import find_tokens, set_members
 from headrace.site.folder import Folder
@@ -49,10 +49,12 @@ def mosquitto(tmp_path: Path) -> Iterator[Mosquitto]:
     (tmp_path / "acl").write_text(mosquitto_acl(PROJECT, ROUTER))
     lines = ["allow_anonymous false", f"password_file {passwords}", f"acl_file {tmp_path / 'acl'}"]
     (tmp_path / "conf").write_text("\n".join([*lines, f"listener {port} 127.0.0.1", "user root", ""]))
-    with subprocess.Popen(["mosquitto", "-c", str(tmp_path / "conf")], stderr=subprocess.DEVNULL) as process:
+    command = ["mosquitto", "-c", str(tmp_path / "conf")]
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
         try:
             made = Mosquitto(f"mqtt://127.0.0.1:{port}", folder)
-            wait_for(lambda: answers(made), "Mosquitto answers")
+            wait_for(lambda: process.poll() is not None or answers(made), "Mosquitto answers")
+            assert process.poll() is None, f"Mosquitto ended: {(tmp_path / 'log').read_text()}"
             yield made
         finally:
             process.terminate()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.free_port import free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from tests.running.running_project import RunningProject, a_project
 from tests.running.trapped_folder import make_trapped
 

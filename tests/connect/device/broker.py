@@ -18,6 +18,7 @@ from typing import Any
 from paho.mqtt import client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
+from headrace.connect.free_port import free_port
 from headrace.model.device_messages import (
     Document,
     Sent,
@@ -54,9 +55,7 @@ class Broker:
 
     def __init__(self, folder: Path, devices: Sequence[str], certificate: tuple[Path, Path] | None = None) -> None:
         self.folder, self.devices, self._certificate = folder, devices, certificate
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.start()
 
     @property

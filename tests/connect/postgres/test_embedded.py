@@ -13,7 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.free_port import free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.model.errors import ConnectError
 
 pytestmark = pytest.mark.live

@@ -25,6 +25,7 @@ from importlib import metadata
 from pathlib import Path
 
 from headrace.connect.files import open_private
+from headrace.connect.free_port import free_port
 from headrace.connect.mqtt.broker_log import GrowingLog
 from headrace.connect.mqtt.users import BrokerUser, nats_users
 from headrace.connect.shared_port import is_loopback
@@ -161,7 +162,7 @@ class EmbeddedBroker:
 
     def _find_port(self) -> int:
         """The port that devices know, once it is free: a broker of a killed service may take a moment to end."""
-        asked = self.settings.port or self._read_noted()
+        asked = self.settings.port or self._read_noted() or free_port(self.settings.host)
         until = time.monotonic() + FREE_WITHIN_S
         while True:
             try:
@@ -247,13 +248,12 @@ def find_server() -> Path:
 
 
 def _bind(host: str, port: int) -> int:
-    """The port, or a free one for 0, if somebody could listen there now."""
+    """The port, if somebody could listen there now."""
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(address)
-        found: int = probe.getsockname()[1]
-        return found
+        return port
 
 
 def _find_reason(said: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from headrace.connect.free_port import free_port
 from headrace.connect.postgres.binaries import find_binaries
 from headrace.connect.postgres.server_user import server_user
 from headrace.model.errors import ConnectError
@@ -213,13 +213,6 @@ class WatchedPostgres:
             return None
         password = (self._folder / "password").read_text()
         return f"postgresql://postgres:{password}@127.0.0.1:{state[3].strip()}/postgres"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from headrace.connect import free_port as module
+from headrace.connect.free_port import free_port
+
+
+def test_a_port_is_never_one_that_an_outgoing_connection_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    setting = tmp_path / "range"
+    setting.write_text("10003\t60999\n")
+    monkeypatch.setattr(module, "SETTING", setting)
+    assert {free_port() for _ in range(50)} <= {10_000, 10_001, 10_002}
+
+
+def test_a_port_that_is_taken_is_not_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    setting = tmp_path / "range"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        setting.write_text(f"{port + 1}\t60999\n")
+        monkeypatch.setattr(module, "SETTING", setting)
+        monkeypatch.setattr(module, "LOWEST", port)
+        assert free_port() != port  # nothing else is left below, so any that is free will do
+
+
+def test_a_machine_that_does_not_tell_its_range_has_a_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "SETTING", tmp_path / "missing")
+    assert module.LOWEST <= free_port() < module.OUTGOING
