@@ -198,7 +198,17 @@ RECORDED = {
     },
     "contracts": [CONTRACT],
     "slots": [{"database": LONG["us"], "slot": "s", "wal_status": "reserved", "kept_bytes": 128_800}],
-    "links": [{"from": LONG["us"], "to": LONG["eu"], "sent_bytes": 1_000_000, "simulated": True}],
+    "links": [
+        {
+            "from": LONG["us"],
+            "to": LONG["eu"],
+            "sent_bytes": 1_000_000,
+            "simulated": True,
+            "waiting_bytes": 20_000,
+            "behind_s": 41.0,
+            "state": "sending",
+        }
+    ],
     "checks": {
         "subjects": [
             {"kind": "source", "name": LONG["tweets"], "found": "equal", "checked": 90.0, "rows": 7, "done": 0.5},

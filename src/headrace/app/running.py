@@ -210,9 +210,11 @@ def _make_service(
     folder: Folder, environment: Mapping[str, str], engine: StartedEngine, settings: UpSettings
 ) -> tuple[Service, EngineWatch]:
     stop, runner, watch = threading.Event(), engine.runner, EngineWatch(engine.replace, engine.allowed_s)
+    links_now = None
     if settings.shape_links:
-        runner = simulated = SimulatedLinksRunner(engine.runner, lambda: service.links(), wait=stop.wait)
-        watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + simulated.allowed_s(), simulated.left_s)
+        links = SimulatedLinksRunner(engine.runner, lambda: service.links(), wait=stop.wait)
+        watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + links.allowed_s(), links.left_s)
+        runner, links_now = links, links.queues
     service = Service(
         folder,
         project_environment(environment, folder.project),
@@ -220,6 +222,7 @@ def _make_service(
         absence=engine.absence,
         cores=engine.cores,
         stop=stop,
+        links_now=links_now,
     )
     return service, watch
 

@@ -217,7 +217,8 @@ class ServiceActs:
         told = (turn, service.accounts.loaded, service.in_work)
         # What loading pushes is charged to nobody: contracts would cost more in their first hour than later.
         tell = service.accounts.tell if charging else service.accounts.tell_loading
-        return Engine(program, *ports, *told, expect=expect, tell=tell)
+        slow = service.links_take_time
+        return Engine(program, *ports, *told, expect=expect, tell=tell, links_take_time=slow)
 
     def _load(self, names: Collection[str]) -> None:
         engine = self._engine_between()

@@ -24,7 +24,7 @@ from headrace.site.last_status import State
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
 from headrace.site.snapshot import ServiceSnapshot
-from headrace.site.troubles import DELIVERY, SOURCE_DIFFERS, VIEW_DIFFERS, find_cause
+from headrace.site.troubles import DELIVERY, SOURCE_DIFFERS, VIEW_DIFFERS, find_cause, find_slow_link
 
 
 def contract_documents(seen: ServiceSnapshot, state: State) -> list[dict[str, Any]]:
@@ -148,6 +148,7 @@ def _why_late(seen: ServiceSnapshot, running: Running, entry: ContractPlan, behi
     """How far behind it is, and what holds it up, as far as somebody has told."""
     watched = next(one for one in running.watched if one.contract == entry.contract)
     cause = find_cause(seen.troubles.get, watched.sources, watched.databases, seen.absence)
+    cause = cause or find_slow_link(watched.links, seen.queues)
     if cause is None and entry.contract in seen.copies:
         cause = say_writing(seen.copies[entry.contract], seen.now_s)
     return behind if cause is None else f"{behind}: {cause}"

@@ -9,6 +9,7 @@ from typing import Any
 from headrace.coordinate.check.book import ChecksShown
 from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
+from headrace.run.push.simulated_links import LinkQueue
 from headrace.site.engine.late_runner import Absence
 from headrace.site.feeds.servers import FeedServerTold
 from headrace.site.last_status import State
@@ -80,10 +81,21 @@ def _files(progress: ScrubProgress) -> dict[str, Any]:
 
 
 def _links(seen: ServiceSnapshot) -> list[dict[str, Any]]:
-    """Bytes that were sent since the service started; `simulated` if that takes as long as declared."""
+    """Bytes that were sent since the service started; `simulated` if that takes as long as declared. Bytes wait until
+    they are sent; what is sent last arrives `behind_s` from now.
+    """
+    idle = LinkQueue(0, 0.0)
     return [
-        {"from": origin, "to": site, "sent_bytes": size, "simulated": seen.simulated}
-        for (origin, site), size in sorted(seen.sent.items())
+        {
+            "from": ends[0],
+            "to": ends[1],
+            "sent_bytes": seen.sent.get(ends, 0),
+            "simulated": seen.simulated,
+            "waiting_bytes": seen.queues.get(ends, idle).waiting_bytes,
+            "behind_s": seen.queues.get(ends, idle).arrives_s,
+            "state": "sending" if ends in seen.queues else "idle",
+        }
+        for ends in sorted({*seen.sent, *seen.queues})
     ]
 
 

@@ -168,6 +168,11 @@ class Task:
     follows: bool = False
 
 
+def origins_of(program: Program, task: Task) -> set[str]:
+    """The other sites that a task's changes come from: then its push is a transfer."""
+    return {program.logs[read].site for read in task.reads if read in program.logs} - {task.site}
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A whole plan, ready to run: tasks and logs by name; tasks are in an order in which inputs come first."""

@@ -53,7 +53,8 @@ OldestAfter = Callable[[str, int], CommitMark | None]
 class WatchedContract:
     """A contract to watch: its vertex, its promise, and the databases and sources whose changes it reflects.
 
-    `planned_h` is $/h. The promise of one that `delivers` is about its copy: whoever reads that has nothing newer.
+    `links` are those that these changes cross, (from, to). `planned_h` is $/h. The promise of one that `delivers` is
+    about its copy: whoever reads that has nothing newer.
     """
 
     contract: str
@@ -64,6 +65,7 @@ class WatchedContract:
     sources: frozenset[str] = frozenset()
     planned_h: float = 0.0
     delivers: bool = False
+    links: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
 from headrace.run.compile.compile_plan import compile_plan
-from headrace.run.program import Program
+from headrace.run.program import Program, origins_of
 from headrace.run.source_port import SourceDatabase
 from headrace.site.auditor import WatchedContract
 from headrace.site.sources.databases import by_contract, databases_of
@@ -75,7 +75,10 @@ def watch_contracts(
 ) -> tuple[WatchedContract, ...]:
     """The contracts of a plan, as the auditor sees them."""
     sources: dict[str, frozenset[str]] = {}
+    links: dict[str, frozenset[tuple[str, str]]] = {}
     for name, task in program.tasks.items():
+        crossed = {(origin, task.site) for origin in origins_of(program, task)}
+        links[name] = frozenset(crossed.union(*(links.get(read, ()) for read in task.reads)))
         own = {read.removeprefix(SPOOL) for read in task.reads if read.startswith(SPOOL)}
         inner = {source for read in task.reads for source in sources.get(read, ())}
         sources[name] = frozenset(own | inner)
@@ -90,6 +93,7 @@ def watch_contracts(
             sources[log],
             one.money * HOUR_S,
             delivers=plan.catalogue.contracts[one.contract].deliver is not None,
+            links=links[log],
         )
         for one in plan.contracts
         for log in (serving_log(program, one),)

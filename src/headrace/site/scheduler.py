@@ -117,13 +117,15 @@ class Scheduler:
         """What of the pending pushes has to begin beside the others, and what is left for a round.
 
         Only as many begin as leave a core to rounds: more of them would only take longer, until their deadlines end
-        them. The rest begins as these are done, the most urgent first.
+        them. The rest begins as these are done, the most urgent first. Transfers wait for links, not for cores.
         """
-        running = self.engine.in_work.vertices
+        running, transfers = self.engine.in_work.vertices, self.engine.transfers()
         aside = set_aside(self.paths, scene, self.pending.values(), self.apart, running)
         answers = (move for move in self._late_answers(scene) if move.vertex not in running)
-        room = max(0, max(1, self.slots - 1) - len(running))
-        return replace(aside, begin=(*aside.begin, *answers)[:room])
+        room = max(0, max(1, self.slots - 1) - len(running - transfers))
+        sent = tuple(move for move in aside.begin if move.vertex in transfers)
+        computed = (*(move for move in aside.begin if move.vertex not in transfers), *answers)
+        return replace(aside, begin=(*sent, *computed[:room]))
 
     @property
     def apart(self) -> set[str]:
@@ -196,7 +198,8 @@ class Scheduler:
             for one in self.running.watched
             if one.delivers and scene.now - scene.times.get(one.vertex, NEVER) < EARLIEST * one.freshness_s * SECOND
         }
-        stays = {*self.apart, *self.engine.in_work.vertices, *self.engine.alone, *(delivered - needed)}
+        computed = self.apart - self.engine.transfers()  # where nothing has changed, nothing is sent
+        stays = {*computed, *self.engine.in_work.vertices, *self.engine.alone, *(delivered - needed)}
         moved = self.engine.move_idle(stays)
         self._learn(moved, scene.now, scene.times)
         return moved

@@ -30,6 +30,7 @@ from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push.engine import Engine
 from headrace.run.push.in_work import InWork
 from headrace.run.push.push import Pushed
+from headrace.run.push.simulated_links import Ends, LinkQueue
 from headrace.site.accounts import Accounts
 from headrace.site.auditor import Auditor, WatchedContract
 from headrace.site.beside import Beside
@@ -59,7 +60,7 @@ from headrace.site.sources.kept_logs import KeptLogs
 from headrace.site.sources.sources import Sources
 from headrace.site.sources.troubles import report_source_troubles
 from headrace.site.threads import GuardedThreads
-from headrace.site.troubles import Troubles, find_cause
+from headrace.site.troubles import Troubles, find_cause, find_slow_link
 from headrace.site.turns import Turns
 from headrace.site.unloaded import Unloaded
 
@@ -86,8 +87,8 @@ def clock_now() -> int:
 class Service:
     """Start with `open`, then `apply` a plan; `close` ends all threads and processes.
 
-    `absence` tells whether the engine is away, and must not wait for it; `cores` is how many items it runs side by
-    side.
+    `absence` tells whether the engine is away, and must not wait for it; `links_now` tells what is on its way over
+    links, if these take time; `cores` is how many items run side by side.
     """
 
     folder: Folder
@@ -97,6 +98,7 @@ class Service:
     in_processes: bool = True
     on_push: OnPush | None = None
     absence: Callable[[], Absence | None] = lambda: None
+    links_now: Callable[[], Mapping[Ends, LinkQueue]] | None = None
     cores: int = 2
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -224,7 +226,16 @@ class Service:
     def cause_of(self, watched: WatchedContract) -> str | None:
         """Why a contract is late, as far as that is known."""
         found = find_cause(self.troubles.get, watched.sources, watched.databases, self.absence())
-        return found or self.deliveries.find_cause(watched.contract)
+        slow = find_slow_link(watched.links, self.look_at_links())
+        return found or slow or self.deliveries.find_cause(watched.contract)
+
+    @property
+    def links_take_time(self) -> bool:
+        return self.links_now is not None
+
+    def look_at_links(self) -> Mapping[Ends, LinkQueue]:
+        """What is on its way over links now."""
+        return {} if self.links_now is None else self.links_now()
 
     @property
     def is_running(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.model.trouble import Trouble
 from headrace.observe.audit import Record
 from headrace.observe.shown import ContractReadings
-from headrace.run.push.simulated_links import SimulatedLinksRunner
+from headrace.run.push.simulated_links import Ends, LinkQueue
 from headrace.site.deliver.progress import CopyProgress
 from headrace.site.engine.late_runner import Absence
 from headrace.site.feeds.pages import FeedTold
@@ -45,8 +45,8 @@ class ServiceSnapshot:
     contracts have no rows, `damaged` what is wrong with a file that they need, `unsound` that their sources are wrong
     or incomplete. `looked` is what the last look found, `records` what became of promises until then. Contracts that
     are `loaded` have a view that can be read. `last_push_s` is by vertex. `sent` are bytes by link, (from, to);
-    `simulated` if links are. `copies` are how far the copies of contracts are; `now_s` is on the clock that nobody
-    sets.
+    `simulated` if links are, and `queues` are what is on its way over them. `copies` are how far the copies of
+    contracts are; `now_s` is on the clock that nobody sets.
     """
 
     now: int
@@ -72,6 +72,7 @@ class ServiceSnapshot:
     feeds: tuple[FeedTold, ...] = ()
     upkeep_s: float = 0.0
     now_s: float = 0.0
+    queues: Mapping[Ends, LinkQueue] = field(default_factory=dict)
 
 
 def take_snapshot(service: Service) -> ServiceSnapshot:
@@ -94,7 +95,8 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         records=service.auditor.records.copy(),
         last_push_s=service.accounts.last_s.copy(),
         sent=service.accounts.sent.copy(),
-        simulated=isinstance(service.runner, SimulatedLinksRunner),
+        simulated=service.links_take_time,
+        queues=service.look_at_links(),
         slots=tuple(service.slots.found),
         absence=service.absence(),
         error=find_error(service),

@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from headrace.model.amounts import format_seconds
+from headrace.model.amounts import format_bytes, format_seconds
 from headrace.model.events import TroubleBegan, TroubleOver
 from headrace.model.trouble import Trouble, TroubleKind
+from headrace.run.push.simulated_links import LinkQueue
 from headrace.site.engine.late_runner import Absence
 from headrace.site.journal import Journal
 
@@ -102,6 +103,16 @@ def find_cause(
     if told is not None or absence is None:
         return told
     return f"{absence.engine} has been down for {format_seconds(round(absence.seconds))}"
+
+
+def find_slow_link(links: Iterable[tuple[str, str]], queues: Mapping[tuple[str, str], LinkQueue]) -> str | None:
+    """Which of some links keeps its readers waiting longest; None if none does."""
+    busy = [(queues[ends].arrives_s, ends) for ends in links if ends in queues]
+    if not busy:
+        return None
+    seconds, (origin, site) = max(busy)
+    waiting = format_bytes(queues[origin, site].waiting_bytes)
+    return f"{waiting} wait for the link from {origin} to {site}, and arrive in {format_seconds(round(seconds, 1))}"
 
 
 def _kind_of(key: str) -> tuple[TroubleKind, str]:

@@ -1,4 +1,4 @@
-"""Pushes beside others: which are set aside, and that views are right whatever happens while one is computed."""
+"""Pushes beside others: which are set aside, and that views are right whatever happens while one is under way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.examples import examples
 from tests.run.push.test_evaluate_here import world_in_full
 from tests.run.test_crashes import VIEWS
-from tests.run.test_engine import ANY_SIZE, check
+from tests.run.test_engine import ANY_SIZE, check, world_of
 
 PATHS = Paths(
     {"a": (), "b": (), "slow": ("a", "b"), "copy": ("slow",), "quick": ("a",)},
@@ -74,8 +74,24 @@ def test_what_is_made_of_it_is_pushed_by_rounds_once_it_is_there():
     assert set(aside.paths.upstream["slowly"]) == {"a", "b", "slow", "copy"}
 
 
+def test_rounds_bring_up_what_one_transfer_reads_while_another_is_on_its_way():
+    paths = Paths(
+        {"a": (), "b": (), "from_a": ("a",), "from_b": ("b",), "both": ("from_a", "from_b")},
+        (Promised("joined", "both", 60),),
+    )
+    times = {"a": 50, "b": 10, "from_a": 10, "from_b": 10, "both": 10}
+    there = Scene(1000, times, {"a": 90, "b": 90}, lambda *_: 1)
+    wanted = [Due("joined", "both", 50, deadline=2000, late=False)]
+    first = set_aside(paths, there, wanted, {"from_a", "from_b"}, ())
+    assert first.begin == (RoundPush("from_a", 50, "joined"),)
+    assert set(first.paths.upstream["joined"]) == {"a", "b"}, "rounds bring up b"
+    second = set_aside(paths, replace(there, times={**times, "b": 50}), wanted, {"from_a", "from_b"}, {"from_a"})
+    assert second.begin == (RoundPush("from_b", 50, "joined"),)
+    assert second.due == (), "there is nothing for rounds until both are there"
+
+
 def begin_any(world: RunningWorld, t: int) -> WorkItem | None:
-    """The push of a view in full, prepared; what it reads is there."""
+    """The push of a vertex that goes beside the others, prepared; what it reads is there."""
     for name in sorted(world.engine.apart()):
         check(world.engine.push(list(world.program.tasks[name].reads), t))
         item = world.engine.begin(name, t)
@@ -88,29 +104,42 @@ def begin_any(world: RunningWorld, t: int) -> WorkItem | None:
 @given(st.data())
 def test_views_are_right_whatever_is_done_while_one_is_computed(data):
     with quick_folder() as folder:
-        world = world_in_full(VIEWS[:2], ["m2", "m3"], Path(folder))
-        world.capture(data.draw(tables(max_rows=4)))
-        world.engine.load()
-        in_work = InWork()
-        for _ in range(3):
-            world.capture(data.draw(changes(world.history[world.now])))
-            item = begin_any(world, world.now)
-            if item is None:
-                continue
-            world.engine.in_work = in_work
-            with in_work.holding(item):
-                do_something(data, world)
-                outcome = in_work.run(world.engine.runner, item)
-                assert outcome.error is None, outcome.error
-                do_something(data, world)
-                if world.engine.wants(item):
-                    try:
-                        world.engine.finish(item, outcome)
-                    except Conflict:
-                        assert world.ledger.times()[item.name] != item.after
-            assert world.wrong() == []
-        check(world.engine.push(list(world.program.tasks), world.now))
+        do_something_meanwhile(data, world_in_full(VIEWS[:2], ["m2", "m3"], Path(folder)))
+
+
+@settings(ANY_SIZE, max_examples=examples(8))
+@given(st.data())
+def test_views_are_right_whatever_is_done_while_changes_are_on_their_way(data):
+    with quick_folder() as folder:
+        world = world_of(VIEWS[:2], "m2", Path(folder))
+        world.engine.links_take_time = True
+        assert world.engine.apart(), "something comes from another site"
+        do_something_meanwhile(data, world)
+
+
+def do_something_meanwhile(data: st.DataObject, world: RunningWorld) -> None:
+    world.capture(data.draw(tables(max_rows=4)))
+    world.engine.load()
+    in_work = InWork()
+    for _ in range(3):
+        world.capture(data.draw(changes(world.history[world.now])))
+        item = begin_any(world, world.now)
+        if item is None:
+            continue
+        world.engine.in_work = in_work
+        with in_work.holding(item):
+            do_something(data, world)
+            outcome = in_work.run(world.engine.runner, item)
+            assert outcome.error is None, outcome.error
+            do_something(data, world)
+            if world.engine.wants(item):
+                try:
+                    world.engine.finish(item, outcome)
+                except Conflict:
+                    assert world.ledger.times()[item.name] != item.after
         assert world.wrong() == []
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert world.wrong() == []
 
 
 def do_something(data: st.DataObject, world: RunningWorld) -> None:

@@ -191,9 +191,11 @@ def _name_vertices(ids: Sequence[str]) -> str:
 def _links(links: Sequence[Document]) -> Iterator[str]:
     for link in links:
         how = " over a simulated link" if link["simulated"] else ""
-        yield from wrap(
-            f"{link['from']} to {link['to']}: {amounts.format_bytes(link['sent_bytes'])} sent{how}", "  ", "    "
-        )
+        told = f"{link['from']} to {link['to']}: {amounts.format_bytes(link['sent_bytes'])} sent{how}"
+        if link.get("waiting_bytes"):
+            arrives = amounts.format_seconds(round(link["behind_s"], 1))
+            told += f"; {amounts.format_bytes(link['waiting_bytes'])} wait, and arrive in {arrives}"
+        yield from wrap(told, "  ", "    ")
 
 
 def _slots(slots: list[Document]) -> Iterator[str]:

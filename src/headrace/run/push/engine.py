@@ -10,9 +10,10 @@ from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Commit, Edit, Log, Piece
 from headrace.model.notes import Halted, LogKeys, NoteChange
 from headrace.model.words import name_id, put_in_words
+from headrace.run.compile.timers import is_helper
 from headrace.run.load.load import LoadSent
 from headrace.run.load.load_work import Loaded, LoadItem
-from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep
+from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep, origins_of
 from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.push.in_work import InWork
 from headrace.run.push.locate import say_where
@@ -39,6 +40,8 @@ class Engine(Pusher):
     turn: AbstractContextManager[object] | None = None
     count_sent: Callable[[LoadSent], None] = lambda _: None
     in_work: InWork = field(default_factory=InWork)
+    links_take_time: bool = field(default=False, kw_only=True)
+    """Whether changes from another site may be on their way for long: then only those wait who need them."""
 
     def missing(self) -> list[str]:
         """Vertices of the program that have no log yet."""
@@ -193,7 +196,16 @@ class Engine(Pusher):
 
     def apart(self) -> set[str]:
         """Vertices that are pushed beside the others: they may take long, however little has changed."""
-        return {name for name, task in self.program.tasks.items() if isinstance(task.step, RecomputeStep)}
+        in_full = {name for name, task in self.program.tasks.items() if isinstance(task.step, RecomputeStep)}
+        return in_full | self.transfers()
+
+    def transfers(self) -> set[str]:
+        """Vertices whose changes come over links that take time. Those that have parts are pushed with these."""
+        if not self.links_take_time:
+            return set()
+        tasks = self.program.tasks
+        crossing = {name for name, task in tasks.items() if origins_of(self.program, task)}
+        return {name for name in crossing if not any(map(is_helper, (name, *tasks[name].reads)))}
 
     def _push_beside(self, name: str, t: int, turn: AbstractContextManager[object]) -> list[Pushed]:
         """If somebody else pushes it as well, the first one counts: what is left to do then is less, or nothing."""

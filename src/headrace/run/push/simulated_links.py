@@ -5,7 +5,8 @@
     a load     is sent in slices, so that pushes over the same links wait for no more than one
 
 Items run as usual. Their runner gets the outcomes when the last transfer would have arrived, and each outcome includes
-the time of its transfer. No worker waits in the meantime.
+the time of its transfer. No worker waits in the meantime. Transfers are pushed beside everything else
+(`Engine.transfers`), so that only those wait for a link who need what comes over it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,14 @@ class Transfer:
     reads: tuple[int, ...]
     ends: Ends | None = None
     size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkQueue:
+    """What is on its way over a link: bytes that are not sent yet, and seconds until the last of it arrives."""
+
+    waiting_bytes: int
+    arrives_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,8 @@ class SimulatedLinksRunner:
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _waits: dict[int, PushTimes] = field(default_factory=dict)
     """From when to when somebody waits for links, as far as is known; by an id of that."""
+    _sent: dict[int, tuple[Transfer, ...]] = field(default_factory=dict)
+    """What they wait for; by the same ids."""
 
     def left_s(self) -> float:
         """How long somebody still has to wait for links, at most; 0 if nobody does. Waits for nobody."""
@@ -107,14 +118,31 @@ class SimulatedLinksRunner:
         """How long those wait for links who do so now, all in all: nobody is to blame for that. Waits for nobody."""
         return max((one.took for one in list(self._waits.values())), default=0.0)
 
+    def queues(self) -> dict[Ends, LinkQueue]:
+        """What is on its way now, by link. Waits for nobody."""
+        links, now = self._links(), self.clock()
+        waits, sizes, arrivals = dict(self._waits), dict[Ends, int](), dict[Ends, float]()
+        for number, transfers in list(self._sent.items()):
+            for ends, size in ((one.ends, one.size) for one in transfers):
+                if ends is not None and ends in links and number in waits:
+                    sizes[ends] = sizes.get(ends, 0) + size
+                    arrivals[ends] = max(arrivals.get(ends, now), waits[number].arrived)
+        found = {}
+        for ends, arrival in arrivals.items():
+            still = max(0.0, self._free_at.get(ends, now) - now) * links[ends].bandwidth
+            found[ends] = LinkQueue(min(sizes[ends], round(still)), max(0.0, arrival - now))
+        return found
+
     @contextmanager
-    def _waiting_until(self, arrival: float) -> Iterator[None]:
+    def _waiting_until(self, arrival: float, transfers: Iterable[Transfer]) -> Iterator[None]:
         waits = PushTimes(self.clock(), arrival)
+        self._sent[id(waits)] = tuple(transfers)
         self._waits[id(waits)] = waits
         try:
             yield
         finally:
             del self._waits[id(waits)]
+            del self._sent[id(waits)]
 
     def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         outcomes = [self._delay_loaded(outcome) for outcome in self.runner.run(items)]
@@ -126,7 +154,7 @@ class SimulatedLinksRunner:
         with self._turn:
             times, self._free_at = schedule(transfers, self.clock(), self._free_at, links)
         arrival = max(one.arrived for one in times)
-        with self._waiting_until(arrival):
+        with self._waiting_until(arrival, transfers):
             self.wait(max(0.0, arrival - self.clock()))
         took = iter(times)
         return [
@@ -144,7 +172,7 @@ class SimulatedLinksRunner:
         began, links = self.clock(), self._links()
         whole = [Transfer((), (sent.origin, sent.site), sent.bytes) for sent in outcome.value.sent]
         expected, _ = schedule(whole, began, self._free_at, links)
-        with self._waiting_until(max(one.arrived for one in expected)):
+        with self._waiting_until(max(one.arrived for one in expected), whole):
             self._send_in_slices(whole, links)
         return _delay_outcome(outcome, [self.clock() - began])
 

@@ -1,4 +1,4 @@
-"""Which pushes run beside all others: those of vertices that may take long, such as views in full.
+"""Which pushes run beside all others: those of vertices that may take long, such as views in full, and transfers.
 
 Rounds bring to a time what such a vertex reads; then it is pushed by itself, while rounds go on without it and without
 what is made of it; then rounds push the rest. A contract that needs it waits, and no other does.
@@ -39,9 +39,12 @@ def set_aside(
         for name in ready:
             if name not in begin or begin[name].target < entry.target:
                 begin[name] = RoundPush(name, entry.target, entry.contract)
-        if len(idle) == len(behind) and not ready:
+        made_of = _find_made_of(paths, upstream, behind)
+        lacks = any(scene.times[name] < entry.target for name in upstream if name not in made_of)
+        # While one of several is on its way, rounds bring up what the others read.
+        if lacks or (len(idle) == len(behind) and not ready):
             left.append(entry)
-            left_out[entry.contract] = _find_made_of(paths, upstream, behind)
+            left_out[entry.contract] = made_of
     exact = frozenset(one.contract for one in left if not set(apart).isdisjoint(paths.upstream[one.contract]))
     return Aside(tuple(begin.values()), tuple(left), replace(paths, left_out=left_out, exact=exact))
 
