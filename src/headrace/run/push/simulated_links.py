@@ -129,8 +129,8 @@ class SimulatedLinksRunner:
                     arrivals[ends] = max(arrivals.get(ends, now), waits[number].arrived)
         found = {}
         for ends, arrival in arrivals.items():
-            still = max(0.0, self._free_at.get(ends, now) - now) * links[ends].bandwidth
-            found[ends] = LinkQueue(min(sizes[ends], round(still)), max(0.0, arrival - now))
+            unsent = max(0.0, self._free_at.get(ends, now) - now) * (links[ends].bandwidth or 0.0)
+            found[ends] = LinkQueue(min(sizes[ends], round(unsent)), max(0.0, arrival - now))
         return found
 
     @contextmanager
