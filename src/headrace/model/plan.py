@@ -12,7 +12,7 @@ second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, DerivationKind, Residual
@@ -318,6 +318,15 @@ class Plan:
     goes_on: tuple[GoesOn, ...] = ()
     feeds: tuple[FeedPlan, ...] = ()
     templates: tuple[TemplatePlan, ...] = ()
+    site: str | None = None
+    """Of the part that one site runs: its contracts are those at this site. The graph is the whole plan's."""
+
+    def at_site(self, site: str) -> Plan:
+        """What one site runs of the plan."""
+        here = tuple(entry for entry in self.contracts if entry.site == site)
+        kept = {entry.contract for entry in here}
+        goes_on = tuple(one for one in self.goes_on if one.contract in kept)
+        return replace(self, contracts=here, goes_on=goes_on, rejected=(), site=site)
 
     @property
     def money(self) -> float:

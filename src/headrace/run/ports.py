@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -129,6 +129,25 @@ class Evaluate(Protocol):
 
         `tables` hold the sources' rows, each as often as it occurs, with columns named `source.column`.
         """
+
+
+class Neighbours(Protocol):
+    """Other sites, as the engine of one site sees them: what it has brought from them, by the name of its own log.
+
+    Raises `ConnectError` where a site does not answer.
+    """
+
+    def reach(self) -> Mapping[str, int]:
+        """How far each copy can be brought, as far as its site has told. Asks nobody."""
+
+    def find_starts(self, copies: Collection[str]) -> Mapping[str, int]:
+        """From when on changes of copies can be had; those whose logs are not there yet are missing."""
+
+    def read_contents(self, copy: str, t: int) -> pa.Table:
+        """The rows of a copy at a time, as often as they occur (`__w`). From then on its changes are kept for us."""
+
+    def bring(self, copies: Collection[str], t: int) -> None:
+        """Returns when copies that are there have reached a time; raises `ConnectError` if that takes too long."""
 
 
 class Delivery(Protocol):

@@ -174,8 +174,30 @@ def origins_of(program: Program, task: Task) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteCopy:
+    """A log that one site keeps of what another one, `origin`, makes. Its task says what of that."""
+
+    task: Task
+    spec: LogSpec
+    origin: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def site(self) -> str:
+        return self.spec.site
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """A whole plan, ready to run: tasks and logs by name; tasks are in an order in which inputs come first."""
+    """A plan, or what one site does of it, ready to run: tasks and logs by name; tasks are in an order in which inputs
+    come first.
+
+    Of one site's part, `imports` are logs that it has brought from other sites, and `exports` are those that others
+    have brought from it. A whole plan has neither.
+    """
 
     tasks: Mapping[str, Task]
     logs: Mapping[str, LogSpec]
@@ -183,6 +205,8 @@ class Program:
     """Declared in Python: `NAME@VERSION` and `module:function`."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """By contract, the log of its view's rows where its vertex does not hold them (`run.compile.answers`)."""
+    imports: Mapping[str, SiteCopy] = field(default_factory=dict)
+    exports: Mapping[str, SiteCopy] = field(default_factory=dict)
 
     def answers_of(self, vertex: str) -> list[str]:
         """Logs that hold what views compute of a vertex's rows."""
@@ -197,3 +221,8 @@ class Program:
                 wanted.add(name)
                 todo.extend(self.tasks[name].reads)
         return [name for name in self.tasks if name in wanted]
+
+    def imports_of(self, vertices: Collection[str]) -> list[str]:
+        """What vertices, and all they are made from here, read of other sites."""
+        read = {name for vertex in self.upstream(vertices) for name in self.tasks[vertex].reads}
+        return [name for name in self.imports if name in read or name in vertices]

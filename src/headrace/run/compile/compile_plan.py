@@ -16,6 +16,7 @@ from headrace.run.compile.columns import VertexColumns, source_fields
 from headrace.run.compile.join import join_step
 from headrace.run.compile.known import Known
 from headrace.run.compile.on_top import aggregate_step, derive_step, recompute_step
+from headrace.run.compile.site_program import take_part
 from headrace.run.compile.timers import with_timers
 from headrace.run.program import (
     Ingest,
@@ -32,7 +33,8 @@ from headrace.run.program import (
 
 def compile_plan(plan: Plan) -> Program:
     """Raises AssertionError where a plan does not fit together: that is our own fault."""
-    return with_answers(with_timers(_program(Known(plan))), plan)
+    whole = with_answers(with_timers(_program(Known(plan))), plan)
+    return whole if plan.site is None else take_part(whole, plan.site)
 
 
 def _program(known: Known) -> Program:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headrace.meaning.python_functions import surroundings_of
+from headrace.meaning.python_functions import Functions, surroundings_of
 from headrace.model.log import NEVER, Log, Piece, PieceKind
 from headrace.run.load.load import DatasetLoad, LoadSent
 from headrace.run.logs.merge import shards_wanted
@@ -83,9 +83,16 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     if spec.name in item.before:
         yield from _write_change(item, spec, table, item.before[spec.name])
         return
-    rows = RowsToWrite(PieceKind.BASE, f"base-{spec.name}-{item.t}", (NEVER, item.t), durable=False)
+    yield from write_base(item.store, spec, table, item.t, item.program.functions)
+
+
+def write_base(store: Store, spec: LogSpec, table: pa.Table, t: int, functions: Functions) -> tuple[Piece, ...]:
+    """Rows as what a log holds at a time, with its indexes."""
+    schema = schema_of(spec.columns)
+    table = stamp_rows(table, t).select(schema.names).cast(schema)
+    rows = RowsToWrite(PieceKind.BASE, f"base-{spec.name}-{t}", (NEVER, t), durable=False)
     shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
-    yield from write_log_rows(item.store, spec, table, rows, shards, surroundings_of(item.program.functions))
+    return tuple(write_log_rows(store, spec, table, rows, shards, surroundings_of(functions)))
 
 
 def _write_change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterator[Piece]:

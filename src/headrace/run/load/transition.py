@@ -30,7 +30,9 @@ def between(old: Program | None, new: Program, anew: frozenset[str] = frozenset(
     before = {name: spec for name, spec in old.logs.items() if name not in anew or name not in new.logs}
     logs = {name: _for_both(before.get(name), new.logs.get(name)) for name in {**before, **new.logs}}
     functions = tuple(dict.fromkeys((*old.functions, *new.functions)))
-    return Program(tasks, logs, functions, {**old.answers, **new.answers})
+    imports = {name: one for name, one in {**old.imports, **new.imports}.items() if name not in tasks}
+    exports = {**old.exports, **new.exports}
+    return Program(tasks, logs, functions, {**old.answers, **new.answers}, imports, exports)
 
 
 def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:
@@ -56,7 +58,7 @@ def make_tidying_commit(program: Program, logs: Mapping[str, Log], noted: Mappin
 
     Spools are no logs of programs, and stay.
     """
-    gone = tuple(sorted(name for name in logs if name not in program.logs))
+    gone = tuple(sorted(name for name in logs if name not in program.logs and name not in program.exports))
     notes = (*(LogKeys.remove(name) for name in gone), *_without_unneeded(program, logs, noted))
     return Commit(tuple(_without_keys(program, logs)), notes, forget=gone)
 

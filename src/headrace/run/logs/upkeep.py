@@ -233,6 +233,11 @@ class Upkeep:
             for task in self.engine.program.tasks.values()
             if task.vertex in logs and task.vertex not in waiting
         ]
+        readers += [
+            ChangeReader(name, dict.fromkeys(copy.task.reads, logs[name].t))
+            for name, copy in self.engine.program.exports.items()
+            if name in logs
+        ]
         readers += self._readings_under_way(logs)
         spools = {name for name in logs if name.startswith(SPOOL)}
         readers += self._readers_to_come(logs, spools)

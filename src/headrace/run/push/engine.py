@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
-from headrace.model.errors import Conflict
+from headrace.model.errors import Conflict, ConnectError
 from headrace.model.log import NEVER, Commit, Edit, Log, Piece
 from headrace.model.notes import Halted, LogKeys, NoteChange
 from headrace.model.words import name_id, put_in_words
 from headrace.run.compile.timers import is_helper
+from headrace.run.load.contents_needed import find_read_contents
 from headrace.run.load.load import LoadSent
-from headrace.run.load.load_work import Loaded, LoadItem
+from headrace.run.load.load_work import Loaded, LoadItem, write_base
 from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep, origins_of
 from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.push.in_work import InWork
@@ -59,20 +60,40 @@ class Engine(Pusher):
         t = self.common_time(wanted) if t is None else t
         sources = [name for name in new if isinstance(self.program.tasks[name].step, Ingest)]
         rest = [name for name in new if name not in sources]
-        self._start_sources(sources)
+        self.start_sources(sources)
         if rest:
             needed = [name for name in self.upstream(rest) if name not in rest]
             self._check(self.push([name for name in needed if name in sources], t))  # there may be much to read
             self._bring(needed, t)
+            self._bring_imports(rest, t)
             self._load_at(rest, t)
         return new
 
     def common_time(self, wanted: Collection[str] | None = None) -> int:
         """Where new vertices can start: nothing that they read is further, and all is captured or soon will be."""
         times, new = self.ledger.times(), self._missing_for(wanted)
-        started = [times[name] for name in self.upstream(new) if name in times]
+        imports = self.program.imports_of(new)
+        started = [times[name] for name in (*self.upstream(new), *imports) if name in times]
         spools = self.ledger.logs(self.spools(new)).values()
-        return max([self.watermark(new, times), *started, *(spool.start for spool in spools)])
+        return max([self.watermark(new, times), *started, *(spool.start for spool in spools), *self._starts(imports)])
+
+    def _starts(self, imports: Sequence[str]) -> Iterable[int]:
+        """From when on changes of other sites can be had. Raises `NotThereYet` if some of it is not there yet."""
+        if not imports:
+            return ()
+        assert self.neighbours is not None, "nobody knows other sites"
+        starts = self.neighbours.find_starts(imports)
+        missing = next((name for name in imports if name not in starts), None)
+        if missing is not None:
+            raise NotThereYet(f"{name_id(missing)} is not there yet at site {self.program.imports[missing].origin}")
+        return starts.values()
+
+    def find_available(self, wanted: Collection[str] | None = None) -> list[str]:
+        """Vertices that are not loaded, and could be now: all that they read of other sites is there."""
+        new = self._missing_for(wanted)
+        imports = self.program.imports_of(new)
+        starts = {} if self.neighbours is None or not imports else self.neighbours.find_starts(imports)
+        return [name for name in new if all(read in starts for read in self.program.imports_of([name]))]
 
     def _missing_for(self, wanted: Collection[str] | None) -> list[str]:
         among = None if wanted is None else set(self.upstream(wanted))
@@ -80,11 +101,17 @@ class Engine(Pusher):
 
     def forget(self, vertices: Collection[str]) -> list[str]:
         """Drops vertices and all that read them, so that they are loaded again; returns them. Sources stay."""
-        gone: dict[str, None] = {}
+        # What is brought from other sites starts anew with what is made of it. Copies that others keep of what goes
+        # have no place here any more: when they ask for changes, they are told to start anew.
+        gone: dict[str, None] = dict.fromkeys(name for name in self.program.imports if name in vertices)
         for name, task in self.program.tasks.items():
             if not isinstance(task.step, Ingest) and (name in vertices or any(read in gone for read in task.reads)):
                 gone[name] = None
-        states = [state.name for name in gone if (state := self.program.tasks[name].state) is not None]
+        for name, copy in self.program.exports.items():
+            if name in vertices or any(read in gone for read in copy.task.reads):
+                gone[name] = None
+        tasks = self.program.tasks
+        states = [state.name for name in gone if name in tasks and (state := tasks[name].state) is not None]
         known = self.ledger.times()
         self.ledger.commit(self.lease, Commit(forget=tuple(name for name in (*gone, *states) if name in known)))
         return list(gone)
@@ -172,7 +199,8 @@ class Engine(Pusher):
                 done[name] = error
         return done
 
-    def _start_sources(self, names: Sequence[str]) -> None:
+    def start_sources(self, names: Sequence[str]) -> None:
+        """Starts the logs of sources that were captured completely."""
         edits = []
         for name in names:
             step, spec = self.program.tasks[name].step, self.program.logs[name]
@@ -184,15 +212,32 @@ class Engine(Pusher):
 
     def _bring(self, vertices: Collection[str], t: int) -> None:
         """What runs is never far behind: it goes as one job if somebody waits for the turn."""
+        needed = self.upstream(vertices)
+        self._bring_imports(needed, t)
         if self.turn is None:
             self._check(self.push(vertices, t))
             return
-        needed = self.upstream(vertices)
         for name in self.apart().intersection(needed):
             self._bring(self.program.tasks[name].reads, t)
             self._check(self._push_beside(name, t, self.turn))
         with self.turn:
             self._check(self.push_chains(dict.fromkeys(needed, t)))
+
+    def bring_sources(self, sources: Collection[str], t: int) -> None:
+        """Brings sources to a time up to which they are captured, ahead of their turn."""
+        with nullcontext() if self.turn is None else self.turn:
+            self._check(self.push(sources, t))
+
+    def _bring_imports(self, vertices: Collection[str], t: int) -> None:
+        """Waits until what is there of other sites has reached a time."""
+        times = self.ledger.times()
+        behind = [name for name in self.program.imports_of(vertices) if times.get(name, t) < t]
+        if behind:
+            assert self.neighbours is not None, "nobody knows other sites"
+            try:
+                self.neighbours.bring(behind, t)
+            except ConnectError as error:
+                raise NotThereYet(str(error)) from error
 
     def apart(self) -> set[str]:
         """Vertices that are pushed beside the others: they may take long, however little has changed."""
@@ -228,7 +273,7 @@ class Engine(Pusher):
 
         Vertices to be `rebuilt` are there already, and say why they are not right any more.
         """
-        logs = self.ledger.logs(self.upstream(new))
+        logs = self.ledger.logs([*self.upstream(new), *self.program.imports_of(new)])
         ahead = [name for name, log in logs.items() if log.base_t is not None and log.base_t > t]
         if ahead:
             raise RuntimeError(f'the contents of "{ahead[0]}" at the time of loading are gone')
@@ -237,6 +282,8 @@ class Engine(Pusher):
             for name, log in logs.items()
             if self.program.logs[name].has_contents and name not in new
         }
+        brought = self._bring_contents(new, t, kept)
+        kept |= {name: Files(self.program.logs[name].site, pieces) for name, pieces in brought.items()}
         there = self.ledger.logs(spec.name for name in new for spec in self._specs(name)) if rebuilt else {}
         item = LoadItem(self.program, tuple(new), t, self.store, kept, states_only, before=there)
         outcome = self.runner.run([item])[0]
@@ -253,10 +300,34 @@ class Engine(Pusher):
             for name in new
             for spec in self._specs(name)[states_only:]
         ]
+        edits += self._start_imports(new, t, brought, logs)
         notes = self._key_notes([edit.log for edit in edits]) if rebuilt is None else self._halt_readers(rebuilt)
         # A state alone mends nothing: a vertex that was halted is where it was.
         mended = () if states_only else tuple(Halted.remove(name) for name in new)
         self.ledger.commit(self.lease, Commit(tuple(edits), (*notes, *mended)))
+
+    def _bring_contents(self, new: Sequence[str], t: int, kept: Mapping[str, Files]) -> dict[str, tuple[Piece, ...]]:
+        """The rows of other sites that vertices start from, as far as they are not kept here; in files, by log."""
+        found: dict[str, tuple[Piece, ...]] = {}
+        for name in find_read_contents(self.program, new, kept):
+            assert self.neighbours is not None, "nobody knows other sites"
+            spec = self.program.logs[name]
+            try:
+                rows = self.neighbours.read_contents(name, t)
+            except ConnectError as error:
+                raise NotThereYet(str(error)) from error
+            found[name] = write_base(self.store, spec, rows, t, self.program.functions)
+        return found
+
+    def _start_imports(
+        self, new: Sequence[str], t: int, brought: Mapping[str, tuple[Piece, ...]], there: Mapping[str, Log]
+    ) -> list[Edit]:
+        """How logs start that new vertices read of other sites."""
+        specs = [self.program.logs[name] for name in self.program.imports_of(new) if name not in there]
+        return [
+            Edit(spec.name, None, t, brought[spec.name] if spec.has_contents else (), start=t, site=spec.site)
+            for spec in specs
+        ]
 
     def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> tuple[NoteChange, ...]:
         """Other readers of what was rebuilt cannot go on from where they are: changes up to now are not there."""

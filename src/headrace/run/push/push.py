@@ -11,13 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.meaning.python_functions import surroundings_of
+from headrace.meaning.scalar import Surroundings
 from headrace.model.bad_row import BadRow
 from headrace.model.errors import Conflict
 from headrace.model.events import Event
 from headrace.model.log import NEVER, Commit, Edit, Lease, Log
 from headrace.model.notes import Halted
 from headrace.run.compile.timers import is_helper
-from headrace.run.ports import Ledger, Runner, Store
+from headrace.run.ports import Ledger, Neighbours, Runner, Store
 from headrace.run.program import Ingest, Program, RecomputeStep
 from headrace.run.push.chains import ChainItem, ChainOutcome
 from headrace.run.push.halted import read_halted, waiting_for
@@ -27,7 +29,7 @@ from headrace.run.push.push_items import edits_of, edits_of_time, has_work, make
 from headrace.run.push.slices import run_sliced
 from headrace.run.push.work import Produced, WorkItem, count_sent_bytes
 from headrace.run.schedule.next_job import together
-from headrace.run.schedule.next_push import SECOND
+from headrace.run.schedule.next_push import FOREVER, SECOND
 
 ATTEMPTS = 3
 
@@ -75,6 +77,12 @@ class Pusher:
     """What views compute of vertices and is not pushed along with these: somebody pushes it beside the others."""
     tell: Callable[[Sequence[Pushed]], tuple[Event, ...]] = field(default=lambda _: (), kw_only=True)
     """The events that a commit of pushes brings with it."""
+    neighbours: Neighbours | None = field(default=None, kw_only=True)
+    """Other sites, if the program is the part of one."""
+
+    @property
+    def around(self) -> Surroundings:
+        return surroundings_of(self.program.functions)
 
     # What is known of pushes
 
@@ -91,9 +99,22 @@ class Pusher:
     # Time
 
     def watermark(self, vertices: Collection[str], times: Mapping[str, int] | None = None) -> int:
-        """The latest time to which vertices can be pushed: everything up to it is captured."""
+        """The latest time to which vertices can be pushed: everything up to it is captured, here and elsewhere."""
+        found, imports = [self.captured(vertices, times)], self.program.imports_of(vertices)
+        if imports:
+            reach = self.reach()
+            found += [reach.get(name, NEVER) for name in imports]
+        # What is made of other sites' rows alone has nothing captured here.
+        return min((t for t in found if t < FOREVER), default=NEVER)
+
+    def captured(self, vertices: Collection[str], times: Mapping[str, int] | None = None) -> int:
+        """Up to where everything is captured here that vertices need; without end if that is nothing."""
         times = self.ledger.times() if times is None else times
-        return min((times.get(spool, NEVER) for spool in self.spools(vertices)), default=NEVER)
+        return min((times.get(spool, NEVER) for spool in self.spools(vertices)), default=FOREVER)
+
+    def reach(self) -> Mapping[str, int]:
+        """How far what comes from other sites can be brought, by log."""
+        return {} if self.neighbours is None else self.neighbours.reach()
 
     def spools(self, vertices: Collection[str]) -> set[str]:
         """Everything captured that vertices need."""

@@ -167,6 +167,11 @@ def _can_name_inputs(item: WorkItem) -> bool:
     )
 
 
+def make_rows(item: WorkItem) -> pa.Table:
+    """The changes that a push makes, without writing them; for a task that keeps no state."""
+    return _Work(item, evaluate_here).make_rows()[0]
+
+
 @dataclass(slots=True)
 class _Work:
     item: WorkItem
@@ -193,7 +198,7 @@ class _Work:
 
     def _anew(self) -> Produced:
         item = self.item
-        made, state = self._make_rows()
+        made, state = self.make_rows()
         schema = schema_of(item.log.columns)
         pieces = [
             (item.log.name, piece) for piece in self._write_pieces(item.log, made.select(schema.names).cast(schema))
@@ -205,7 +210,8 @@ class _Work:
         size = count_written(piece for _, piece in pieces)
         return Produced(item.task.vertex, item.after, item.upto, tuple(pieces), self.rows_in, made.num_rows, size)
 
-    def _make_rows(self) -> tuple[pa.Table, pa.Table | None]:
+    def make_rows(self) -> tuple[pa.Table, pa.Table | None]:
+        """The rows of the vertex, and of its state if it has one."""
         step = self.item.task.step
         match step:
             case Ingest():

@@ -1,0 +1,133 @@
+"""What a site gives to others: changes of its logs, and their contents at a time, as the copies of others have them.
+
+A copy at another site has a log of its own name here, without files: its time is how far the other site has it, so that
+changes after it are kept. It moves on when the other site asks for what comes next, which says that it has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from headrace.model.errors import Conflict
+from headrace.model.log import Commit, Edit, Log
+from headrace.model.words import name_id
+from headrace.run.load.load import DatasetLoad
+from headrace.run.operators.reading import schema_of
+from headrace.run.program import Ingest, Program, SiteCopy
+from headrace.run.push.engine import Engine, NotThereYet
+from headrace.run.push.push_items import make_item
+from headrace.run.push.work import make_rows
+from headrace.run.rows.changes import contents
+
+
+class ChangesGone(RuntimeError):
+    """What a copy lacks is not kept any more: it has to start anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Changes of a copy with after < t <= upto, all that there are."""
+
+    after: int
+    upto: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Exports:
+    """What others have of one site. Its engine is that of the program which runs, or is loaded."""
+
+    engine: Engine
+
+    def find_starts(self, site: str) -> dict[str, int]:
+        """From when on changes of all that a site has of us can be had; what is not loaded yet is missing."""
+        copies = [copy for copy in self.engine.program.exports.values() if copy.site == site]
+        logs = self.engine.ledger.logs({read for copy in copies for read in copy.task.reads})
+        there = [copy for copy in copies if all(read in logs for read in copy.task.reads)]
+        return {copy.name: max(logs[read].start for read in copy.task.reads) for copy in there}
+
+    def reach(self, site: str) -> dict[str, int]:
+        """How far all that a site has of us can be brought now."""
+        copies = [copy for copy in self.engine.program.exports.values() if copy.site == site]
+        return {copy.name: self.engine.watermark(copy.task.reads) for copy in copies}
+
+    def read_changes(self, name: str, after: int) -> Segment:
+        """What a copy lacks that is there. Asking for it says that the copy has everything up to `after`.
+
+        Raises ChangesGone.
+        """
+        copy = self._find(name)
+        logs = self.engine.ledger.logs(copy.task.reads)
+        if any(read not in logs or logs[read].start > after for read in copy.task.reads):
+            raise ChangesGone(f"changes of {name_id(name)} that site {copy.site} lacks are not kept any more")
+        self._move_cursor(copy, after)
+        upto = min(log.t for log in logs.values())
+        if upto <= after:
+            return Segment(after, after, schema_of(copy.spec.columns).empty_table())
+        there = {**logs, name: Log(name, copy.site, after, after)}
+        # Files that nobody names any more stay for an hour, so that nobody needs to hold them meanwhile.
+        item = make_item(self._with(copy), self.engine.store, name, upto, there)
+        schema = schema_of(copy.spec.columns)
+        return Segment(after, upto, make_rows(item).select(schema.names).cast(schema))
+
+    def read_contents(self, name: str, t: int) -> pa.Table:
+        """The rows of a copy at a time, stamped with it. Changes after that are kept for the copy from now on.
+
+        Raises NotThereYet if not everything is captured up to then.
+        """
+        copy, engine = self._find(name), self.engine
+        self._bring_sources(copy, t)
+        self._move_cursor(copy, t)
+        program = self._with(copy)
+        logs = engine.ledger.logs([*program.upstream([name]), *program.imports_of([name])])
+        return DatasetLoad(program, t, lambda vertex: self._read_kept(program, logs, vertex, t)).contents(name)
+
+    def _find(self, name: str) -> SiteCopy:
+        found = self.engine.program.exports.get(name)
+        if found is None:
+            raise NotThereYet(f"{name_id(name)} is not part of the plan here")
+        return found
+
+    def _with(self, copy: SiteCopy) -> Program:
+        """The program as if the copy were made here."""
+        program = self.engine.program
+        tasks, logs = {**program.tasks, copy.name: copy.task}, {**program.logs, copy.name: copy.spec}
+        return replace(program, tasks=tasks, logs=logs)
+
+    def _bring_sources(self, copy: SiteCopy, t: int) -> None:
+        """Contents are made from those of sources, whatever else is not loaded or not pushed that far."""
+        engine = self.engine
+        needed, tasks = engine.upstream(copy.task.reads), engine.program.tasks
+        sources = [name for name in needed if isinstance(tasks[name].step, Ingest)]
+        times = engine.ledger.times()
+        if any(name not in times for name in sources) or engine.captured(sources, times) < t:
+            raise NotThereYet(f"not everything that {name_id(copy.name)} is made of is captured that far")
+        if any(times[name] < t for name in sources):
+            engine.bring_sources(sources, t)
+
+    def _read_kept(self, program: Program, logs: Mapping[str, Log], vertex: str, t: int) -> pa.Table | None:
+        log, spec = logs.get(vertex), program.logs[vertex]
+        if log is not None and spec.has_contents and log.t >= t and (log.base_t is None or log.base_t <= t):
+            schema = schema_of(spec.columns)
+            tables = [self.engine.store.read(log.site, piece.stored, schema.names) for piece in log.contents]
+            return contents([schema.empty_table(), *tables], t)
+        if vertex in program.imports:
+            assert self.engine.neighbours is not None, "nobody knows other sites"
+            return self.engine.neighbours.read_contents(vertex, t)
+        return None
+
+    def _move_cursor(self, copy: SiteCopy, t: int) -> None:
+        ledger, lease = self.engine.ledger, self.engine.lease
+        log = ledger.logs([copy.name]).get(copy.name)
+        if log is not None and log.t > t:  # it starts anew
+            ledger.commit(lease, Commit(forget=(copy.name,)))
+            log = None
+        if log is None or log.t < t:
+            edit = Edit(copy.name, None if log is None else log.t, t, start=t, site=copy.site)
+            try:
+                ledger.commit(lease, Commit((edit,)))
+            except Conflict:
+                return  # the other site asks twice: whoever was first has said the same

@@ -1,0 +1,30 @@
+"""Takes what another site has sent of a log into the copy of it here: exactly once, whatever is sent again."""
+
+from __future__ import annotations
+
+from headrace.model.log import Commit, Edit, PieceKind
+from headrace.run.logs.merge import shards_wanted
+from headrace.run.logs.write import RowsToWrite, write_log_rows
+from headrace.run.push.engine import Engine
+from headrace.run.push.exports import Segment
+from headrace.run.push.push import Pushed
+
+
+def commit_segment(engine: Engine, name: str, segment: Segment, seconds: float = 0.0, size: int = 0) -> Pushed:
+    """Brings a copy to the end of a segment; `size` bytes were sent for it within some seconds.
+
+    Raises Conflict if the copy is not where the segment begins: then it has come before, or the copy has started anew.
+    """
+    copy, spec = engine.program.imports[name], engine.program.logs[name]
+    pieces, rows = (), segment.rows.num_rows
+    if rows:
+        log = engine.ledger.logs([name]).get(name)
+        there = () if log is None else log.pieces
+        shards = {(name, key.columns): shards_wanted(there, key.columns, rows) for key in spec.keys}
+        # It need not outlive a loss of power: what is lost starts anew from the other site.
+        written = RowsToWrite(PieceKind.CHANGE, f"{name}-{segment.upto}", (segment.after, segment.upto), durable=False)
+        pieces = tuple(write_log_rows(engine.store, spec, segment.rows, written, shards, engine.around))
+    pushed = Pushed(name, segment.upto, seconds, rows, rows, size, origin=copy.origin, sent=size)
+    edit = Edit(name, segment.after, segment.upto, pieces)
+    engine.ledger.commit(engine.lease, Commit((edit,), events=engine.tell([pushed])))
+    return pushed

@@ -1,0 +1,127 @@
+"""Sites that run apart, each with a ledger of its own: views are right whatever is sent, lost or sent again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from headrace.model.errors import Conflict, EvaluationError
+from headrace.run.compile.compile_plan import compile_plan
+from headrace.run.logs.upkeep import Upkeep
+from headrace.run.push.engine import NoAnswer
+from headrace.run.push.exports import ChangesGone
+from headrace.run.push.imports import commit_segment
+from headrace.testing import SCHEMA, changes, queries, tables
+from headrace.testing.worlds import quick_folder
+from tests.examples import examples
+from tests.run.sites_world import SitesWorld
+from tests.run.test_crashes import VIEWS
+from tests.run.test_engine import ANY_SIZE, SITES, world_of
+
+
+def apart(texts: list[str], target: str, folder: Path) -> SitesWorld:
+    whole = world_of(texts, target, folder)
+    return SitesWorld(whole.plan, whole.queries, folder)
+
+
+def test_the_parts_of_all_sites_are_the_whole_program(tmp_path: Path):
+    world = apart(VIEWS, "m2", tmp_path)
+    whole = compile_plan(world.plan)
+    parts = {site: one.program for site, one in world.worlds.items()}
+    made = [name for part in parts.values() for name in part.tasks]
+    brought = [name for part in parts.values() for name in part.imports]
+    assert sorted([*made, *brought]) == sorted(whole.tasks)
+    assert brought, "something crosses from one site to another"
+    for site, part in parts.items():
+        assert all(spec.site == site for spec in part.logs.values())
+        for copy in part.imports.values():
+            assert parts[copy.origin].exports[copy.name] == copy
+        for task in part.tasks.values():
+            assert all(read in part.logs or read.startswith("spool:") for read in task.reads)
+
+
+def live(data: st.DataObject, world: SitesWorld, batches: int) -> None:
+    world.capture(data.draw(tables(max_rows=4)))
+    world.load()
+    assert world.wrong() == []
+    for _ in range(batches):
+        for _ in range(data.draw(st.integers(1, 3))):
+            world.capture(data.draw(changes(world.history[world.now])))
+        for _ in range(data.draw(st.integers(0, 6))):
+            happen(data, world)
+            assert world.wrong() == []
+    world.start_lost_anew()
+    for site, one in world.worlds.items():
+        assert world.push(site, list(one.program.tasks), world.now) == []
+    assert world.wrong() == []
+    assert all(
+        one.time_of(planned.contract) == world.now for one in world.worlds.values() for planned in one.plan.contracts
+    )
+
+
+def happen(data: st.DataObject, world: SitesWorld) -> None:
+    site = data.draw(st.sampled_from(sorted(world.worlds)))
+    one = world.worlds[site]
+    match data.draw(st.sampled_from(["push", "bring", "restart", "upkeep", "start anew"])):
+        case "push" if one.program.tasks:
+            chosen = data.draw(st.lists(st.sampled_from(sorted(one.program.tasks)), min_size=1, max_size=3))
+            times = one.ledger.times()
+            t = min([one.engine.watermark(chosen), *(times[name] for name in one.program.imports_of(chosen))])
+            for pushed in one.engine.push(chosen, t):
+                if pushed.halted or pushed.has_no_answer:
+                    reject()
+                assert pushed.error is None, pushed.error
+        case "bring" if one.program.imports:
+            copy = data.draw(st.sampled_from(sorted(one.program.imports)))
+            try:
+                segment = world.read_segment(site, copy)
+            except ChangesGone:
+                world.start_lost_anew()
+                return
+            for _ in range(data.draw(st.integers(0, 2))):  # lost on its way, or sent twice
+                try:
+                    commit_segment(one.engine, copy, segment)
+                except Conflict:
+                    assert one.ledger.times()[copy] == segment.upto
+        case "restart":
+            world.open()
+        case "upkeep":
+            upkeep = Upkeep(one.engine, keep=0, gather_files=2)
+            while upkeep.step():
+                pass
+            upkeep.trim(one.now)
+            upkeep.sweep(1e9, grace=0.0)
+        case "start anew" if one.program.imports:
+            one.engine.forget([data.draw(st.sampled_from(sorted(one.program.imports)))])
+            world.start_lost_anew()
+
+
+@settings(ANY_SIZE, max_examples=examples(12))
+@given(st.data())
+def test_views_are_right_whatever_happens_at_sites_and_between_them(data):
+    with quick_folder() as folder:
+        live(data, apart(VIEWS, "m2", Path(folder)), batches=3)
+
+
+@settings(ANY_SIZE, max_examples=examples(20))
+@given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=2), st.sampled_from(SITES))
+def test_any_views_are_right_where_sites_run_apart(data, texts, target):
+    with quick_folder() as folder:
+        try:
+            live(data, apart(texts, target, Path(folder)), batches=2)
+        except (EvaluationError, NoAnswer):
+            reject()
+
+
+@pytest.mark.long
+@settings(ANY_SIZE, max_examples=1_000)
+@given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=3), st.sampled_from(SITES))
+def test_any_views_are_right_in_many_histories(data, texts, target):
+    with quick_folder() as folder:
+        try:
+            live(data, apart(texts, target, Path(folder)), batches=4)
+        except (EvaluationError, NoAnswer):
+            reject()
