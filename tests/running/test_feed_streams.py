@@ -14,7 +14,7 @@ import pytest
 
 from headrace.coordinate.host import ServiceHost
 from headrace.doors.api import feed_streams
-from headrace.doors.api.server import ApiServer, serve
+from headrace.doors.api.server import HttpServer, serve
 from headrace.site.service import Service
 from tests.running.running_project import until
 from tests.running.test_feed_pages import Social
@@ -67,7 +67,7 @@ def test_many_streams_are_told_and_end_with_the_server(tmp_path: Path, monkeypat
         with_server(service, social, check_streams)
 
 
-def with_server(service: Service, social: Social, check: Callable[[ApiServer, Social], None]) -> None:
+def with_server(service: Service, social: Social, check: Callable[[HttpServer, Social], None]) -> None:
     host = ServiceHost(service, social.folder, lambda _: pytest.fail("nothing is applied"))
     server = serve(host, TOKEN, 0)
     try:
@@ -76,7 +76,7 @@ def with_server(service: Service, social: Social, check: Callable[[ApiServer, So
         server.stop()
 
 
-def check_streams(server: ApiServer, social: Social) -> None:
+def check_streams(server: HttpServer, social: Social) -> None:
     before = threading.active_count()
     listeners = Listeners(server.port)
     until(lambda: listeners.refused is not None, "all streams are open, and one more was asked for")

@@ -13,6 +13,7 @@ from headrace.app.running import Say, UpSettings, closed_now
 from headrace.connect.files import open_private
 from headrace.coordinate.telling import Progress
 from headrace.declare.project_text import PROJECT_FILE
+from headrace.model.options import SitesMode
 from headrace.model.trouble import Trouble
 from headrace.site.devices.processes import BrokerSettings
 from headrace.site.feeds.servers import FeedServerSettings
@@ -56,6 +57,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words += [] if settings.engine is None else ["--engine", settings.engine.value]
     words += ["--shape-links"] if settings.shape_links else []
     words += ["--moved"] if settings.moved else []
+    words += ["--sites", settings.sites.value] if settings.sites is not SitesMode.INSIDE else []
     words += _name_servers(settings.feed_servers)
     words += _name_broker(settings.broker)
     with open_private(output) as out, open_private(errors) as err:

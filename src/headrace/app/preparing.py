@@ -28,6 +28,7 @@ from headrace.model.steps import say_step
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
+from headrace.site.site_folders import read_part
 
 __all__ = [
     "Applied",
@@ -36,6 +37,7 @@ __all__ = [
     "prepare",
     "prepare_beside_lost",
     "prepare_or_resume",
+    "prepare_part",
     "prepare_while_stopped",
     "runnable",
 ]
@@ -150,6 +152,19 @@ def _tell_lost(prepared: Prepared, say: Callable[[str], None]) -> Prepared:
 def _say_readers(contracts: Sequence[str]) -> str:
     named = ", ".join(f'"{name}"' for name in contracts)
     return f"contract {named} waits for it" if len(contracts) == 1 else f"contracts {named} wait for it"
+
+
+def prepare_part(folder: Folder, wishes: ApplyWishes) -> Prepared:
+    """What a site was told to run, on what it runs."""
+    part = read_part(folder)
+    if part is None:
+        raise UsageError(f'nobody has said what the site in "{folder.project}" is to run', "run `headrace up` again")
+    running = folder.running()
+    wanted = compile_with(part.plan, part.forced)
+    before = None if running is None else compile_with(running, read_forced_promises(folder))
+    change = None if running is None else difference(running, part.plan)
+    steps = steps_between(before, wanted, existing_in(folder))
+    return Prepared(part.plan, part.forced, change, steps, str(part.number), program=wanted.program)
 
 
 def prepare_while_stopped(

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import UnknownName, UsageError, nearest_name
 from headrace.site.folder import Folder
-from headrace.site.last_status import current_status, last_status
+from headrace.site.last_status import State, current_status, last_status
+from headrace.site.site_folders import find_site_of, read_sites, site_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,9 +68,14 @@ def project_status(directory: Path) -> dict[str, Any]:
 
     A service that runs and has not written it is asked: its disk may be full.
     """
-    found = current_status(Folder(directory))
+    folder = Folder(directory)
+    found = current_status(folder)
     if found is None:
         raise never_ran(directory)
+    if read_sites(folder) and found["service"]["state"] != State.STOPPED:
+        from headrace.coordinate.site_statuses import find_sites_status  # sites go on if nobody coordinates them
+
+        return find_sites_status(folder, {name: found["service"][name] for name in ("state", "pid", "error", "age_s")})
     return found
 
 
@@ -106,7 +112,7 @@ def read(view: str, directory: str | Path = ".", *, limit: int | None = None) ->
 
 def show(directory: Path, view: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
     """The rows of a view as they are now; in the order of its ORDER BY, unless another is asked for."""
-    with _reader(directory) as reader:
+    with _reader(directory, view) as reader:
         return reader.rows(view, limit, asked)
 
 
@@ -131,7 +137,7 @@ def export(
     from headrace.connect.tables.output import output_format, write_tables
 
     output_format(file)  # a wrong name is told before anything is read
-    with _reader(directory) as reader:
+    with _reader(directory, view) as reader:
         seen, parts = reader.rows_in_parts(view, limit, asked)
         return seen, write_tables(parts, seen.rows.schema, file)
 
@@ -173,10 +179,10 @@ def _follow_changes(
     directory: Path, view: str, after: int | None, follow: threading.Event | None
 ) -> Iterator[tuple[int, pa.Table, pa.Table]]:
     """Time, rows that went and rows that came; also when the view has moved meanwhile."""
-    folder = Folder(directory)
     while True:
+        folder = find_site_of(Folder(directory), view)
         version = folder.running_version
-        with _reader(directory) as reader:
+        with _reader(directory, view) as reader:
             while version == folder.running_version:
                 try:
                     after, found = reader.changes(view, after)
@@ -190,12 +196,14 @@ def _follow_changes(
 
 
 @contextmanager
-def _reader(directory: Path) -> Iterator[ViewReader]:
+def _reader(directory: Path, view: str | None = None) -> Iterator[ViewReader]:
+    """Reads the project, or the site that has a view, if sites run apart."""
     from headrace.site.reading import open_reader
 
-    if not Folder(directory).exists:
+    folder = Folder(directory) if view is None else find_site_of(Folder(directory), view)
+    if not folder.exists:
         raise never_ran(directory)
-    reader = open_reader(Folder(directory))
+    reader = open_reader(folder)
     try:
         yield reader
     finally:
@@ -263,7 +271,12 @@ def audit(directory: Path) -> dict[str, Any]:
         raise never_ran(directory)
     from headrace.coordinate.audit_document import audit_document, look_of
 
-    return audit_document(look_of(folder))
+    sites = read_sites(folder)
+    if not sites:
+        return audit_document(look_of(folder))
+    there = [here for site in sites if (here := site_folder(folder, site)).exists]
+    audits = [audit_document(look_of(here)) for here in there]
+    return {"contracts": [one for found in audits for one in found["contracts"]], "recompute": []}
 
 
 def compare_views(

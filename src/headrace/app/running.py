@@ -38,7 +38,7 @@ from headrace.declare.variables import project_environment
 from headrace.model.errors import ConnectError, DamagedLedger, Fenced, LeaseHeld, UnreadableState, UsageError
 from headrace.model.events import ServiceRecovered, ServiceStarted
 from headrace.model.log import Commit
-from headrace.model.options import RunEngine
+from headrace.model.options import ApplyWishes, RunEngine, SitesMode
 from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.devices.processes import BrokerSettings
 from headrace.site.engine.settings import engine_to_start, heap_bytes
@@ -47,6 +47,7 @@ from headrace.site.engine.watchdog import EngineWatch, Watchdog
 from headrace.site.feeds.servers import FeedServerSettings
 from headrace.site.folder import Folder
 from headrace.site.home import home_of, refuse_copy
+from headrace.site.importing import SitePeer
 from headrace.site.last_status import State, last_status
 from headrace.site.log_words import LOG_WORDS
 from headrace.site.process import (
@@ -57,12 +58,14 @@ from headrace.site.process import (
     write_process,
 )
 from headrace.site.service import Service, clock_now
+from headrace.site.site_folders import refuse_state_of_processes
 from headrace.site.snapshot import find_error
 from headrace.site.troubles import DISK
 
 __all__ = [
     "BrokerSettings",
     "FeedServerSettings",
+    "HostedSite",
     "Say",
     "Serve",
     "Server",
@@ -73,6 +76,8 @@ __all__ = [
     "log_to",
     "open_host",
     "run_project",
+    "say_phase",
+    "tell_remains",
 ]
 
 STATUS_EVERY_S, PHASE_EVERY_S = 1.0, 0.1
@@ -100,6 +105,17 @@ class UpSettings:
     moved: bool = False
     feed_servers: FeedServerSettings | None = None
     broker: BrokerSettings = field(default_factory=BrokerSettings)
+    sites: SitesMode = SitesMode.INSIDE
+
+
+@dataclass(frozen=True, slots=True)
+class HostedSite:
+    """A site that runs as a process of its own: the project that it belongs to, the other sites, and what it runs."""
+
+    site: str
+    project: Path
+    peers: Mapping[str, SitePeer]
+    prepare: Callable[[ApplyWishes], Prepared]
 
 
 class Server(Protocol):
@@ -132,6 +148,7 @@ def run_project(
     folder.check_ledger()
     if not settings.moved:
         refuse_copy(folder)
+    refuse_state_of_processes(folder)
     _remove_old_passwords(folder, say)
     say("planning")
     resumed = prepare_or_resume(folder, environment, say)
@@ -149,11 +166,11 @@ def run_project(
     if folder.prepare():
         say(closed_now(folder))
     log_to(folder.root / "service.log")
-    recovered = _tell_remains(folder, say)
+    recovered = tell_remains(folder, say)
     began, engine = time.monotonic(), start_engine(declared, folder)
     with open_host(folder, environment, engine, settings, serve, recovered) as host, note_signals(host.stop):
         host.start(prepared)
-        keep_promises(host, say, lambda phase: say(_say_phase(phase, host, began)))
+        keep_promises(host, say, lambda phase: say(say_phase(phase, host, began)))
     return prepared
 
 
@@ -165,13 +182,15 @@ def open_host(
     settings: UpSettings,
     serve: Serve,
     recovered: ServiceRecovered | None = None,
+    alone: HostedSite | None = None,
 ) -> Iterator[ServiceHost]:
     """A host that can go over to a plan. The engine may still be on its way; it ends with the host.
 
-    Whoever reads the project, asks it over HTTP or wants to end it finds this process.
+    Whoever reads the project, asks it over HTTP or wants to end it finds this process. It runs all sites, or one that
+    is `alone`: whether another plan would be better is then for those to say who see all of it.
     """
     try:
-        service, watch = _make_service(folder, environment, engine, settings)
+        service, watch = _make_service(folder, environment, engine, settings, alone)
         _take_project(service, folder)
     except BaseException:
         engine.end()
@@ -180,12 +199,11 @@ def open_host(
         service.journal.emit(recovered)
     service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
     _start_watchdog(service, watch)
-    host = ServiceHost(
-        service,
-        folder,
-        lambda wishes: runnable(prepare_beside_lost(folder.project, environment, wishes), engine.kind),
-        engine=engine.kind,
-    )
+
+    def prepare_project(wishes: ApplyWishes) -> Prepared:
+        return runnable(prepare_beside_lost(folder.project, environment, wishes), engine.kind)
+
+    host = ServiceHost(service, folder, prepare_project if alone is None else alone.prepare, engine=engine.kind)
     try:
         service.ledger.commit(service.lease, Commit(notes=(home_of(folder),)))
         forget_old_views(folder, service.ledger, service.lease)
@@ -193,6 +211,9 @@ def open_host(
         server = serve(host, token, settings.port)
         try:
             write_process(folder, this_process(service.lease, server.port, token, folder))
+            if alone is not None:
+                yield host
+                return
             serving = host.serving_feeds(settings.feed_servers)
             deciding, devices = host.deciding_feeds(), host.running_devices(settings.broker)
             with serving, host.replanning(), host.checking(), deciding, devices:
@@ -207,7 +228,11 @@ def open_host(
 
 
 def _make_service(
-    folder: Folder, environment: Mapping[str, str], engine: StartedEngine, settings: UpSettings
+    folder: Folder,
+    environment: Mapping[str, str],
+    engine: StartedEngine,
+    settings: UpSettings,
+    alone: HostedSite | None,
 ) -> tuple[Service, EngineWatch]:
     stop, runner, watch = threading.Event(), engine.runner, EngineWatch(engine.replace, engine.allowed_s)
     links_now = None
@@ -217,12 +242,14 @@ def _make_service(
         runner, links_now = links, links.queues
     service = Service(
         folder,
-        project_environment(environment, folder.project),
+        project_environment(environment, folder.project if alone is None else alone.project),
         runner,
         absence=engine.absence,
         cores=engine.cores,
         stop=stop,
         links_now=links_now,
+        site=None if alone is None else alone.site,
+        peers={} if alone is None else alone.peers,
     )
     return service, watch
 
@@ -304,7 +331,7 @@ def _remove_old_passwords(folder: Folder, say: Say) -> None:
         raise _say_held(folder, error) from error
 
 
-def _say_phase(phase: str, host: ServiceHost, began: float) -> str:
+def say_phase(phase: str, host: ServiceHost, began: float) -> str:
     process = read_process(host.folder)
     if phase != "running" or process is None:
         return phase
@@ -350,7 +377,7 @@ def closed_now(folder: Folder) -> str:
     return f'other users could read "{folder.root}"; it is closed to them now'
 
 
-def _tell_remains(folder: Folder, say: Say) -> ServiceRecovered | None:
+def tell_remains(folder: Folder, say: Say) -> ServiceRecovered | None:
     """What is left of a run that was killed; None if there is nothing."""
     dead = release_remains(folder)
     last = last_status(folder) if dead is not None else None

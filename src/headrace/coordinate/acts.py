@@ -188,6 +188,7 @@ class ServiceActs:
             anew = frozenset(name for name in program.logs if name not in there)
             both = between(self._pushed(), program, anew)
             self._between = self._engine(both, running=service.running is not None, charging=False)
+            service.note_loading(self._between)
             with service.turns.pushing:
                 # Before the first push by this program: an index that another plan built and this one does not keep up
                 # would lack what is pushed from here on, and be taken for whole later.
@@ -218,12 +219,17 @@ class ServiceActs:
         # What loading pushes is charged to nobody: contracts would cost more in their first hour than later.
         tell = service.accounts.tell if charging else service.accounts.tell_loading
         slow = service.links_take_time
-        return Engine(program, *ports, *told, expect=expect, tell=tell, links_take_time=slow)
+        neighbours = service.importing
+        return Engine(program, *ports, *told, expect=expect, tell=tell, links_take_time=slow, neighbours=neighbours)
 
     def _load(self, names: Collection[str]) -> None:
         engine = self._engine_between()
         self.loading.say(f"computing {len(names)} vertices")
-        self._unloaded = self.service.loader.load_contracts(engine, self.wanted, names)
+        loader = self.service.loader
+        if self.service.importing is None:
+            self._unloaded = loader.load_contracts(engine, self.wanted, names)
+        else:
+            self._unloaded = loader.load_as_available(engine, self.loading, names)
 
     def _forget(self, steps: Steps) -> None:
         """Forgets logs that nothing reads. What was left over goes before the switch, when nothing is loaded yet."""

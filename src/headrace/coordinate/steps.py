@@ -179,7 +179,8 @@ class _Between:
             if vertex_of(name, plan) not in moved:
                 serves = _find_served(name, self.wanted)
                 found.setdefault(next((one for one in order if one in serves), serves[0]), []).append(name)
-        results = {entry.contract: name_result(entry) for entry in plan.contracts}
+        # What a site makes may be for contracts at others.
+        results = {entry.contract: name_result(entry) for entry in (*plan.contracts, *plan.elsewhere)}
         for contract, names in found.items():
             vertices = tuple(name for name in names if name in plan.graph.vertices)
             yield LoadVertices(contract, results[contract], vertices, tuple(names))
@@ -268,7 +269,9 @@ def find_ingested(program: Program, existing: Existing) -> frozenset[str]:
 
 
 def sources_read(plan: Plan) -> frozenset[str]:
-    return frozenset(vertex.scope[0] for vertex in plan.graph.vertices.values() if vertex.base)
+    """Those of all sites, or of the one whose part the plan is."""
+    here = (vertex for vertex in plan.graph.vertices.values() if plan.site in (None, vertex.site))
+    return frozenset(vertex.scope[0] for vertex in here if vertex.base)
 
 
 def shapes_of(plan: Plan) -> dict[str, str]:

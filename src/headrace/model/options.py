@@ -14,6 +14,13 @@ class RunEngine(StrEnum):
     LOCAL = "local"
 
 
+class SitesMode(StrEnum):
+    """Where sites run: all inside one process, or each as a process of its own on this machine."""
+
+    INSIDE = "inside"
+    PROCESSES = "processes"
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredEngine:
     """What a project, or a site, says about its engine. Where `cores` or `memory` is None the machine decides.

@@ -320,13 +320,16 @@ class Plan:
     templates: tuple[TemplatePlan, ...] = ()
     site: str | None = None
     """Of the part that one site runs: its contracts are those at this site. The graph is the whole plan's."""
+    elsewhere: tuple[ContractPlan, ...] = ()
+    """Contracts at other sites, of such a part."""
 
     def at_site(self, site: str) -> Plan:
         """What one site runs of the plan."""
         here = tuple(entry for entry in self.contracts if entry.site == site)
         kept = {entry.contract for entry in here}
         goes_on = tuple(one for one in self.goes_on if one.contract in kept)
-        return replace(self, contracts=here, goes_on=goes_on, rejected=(), site=site)
+        elsewhere = tuple(entry for entry in self.contracts if entry.site != site)
+        return replace(self, contracts=here, goes_on=goes_on, rejected=(), site=site, elsewhere=elsewhere)
 
     @property
     def money(self) -> float:

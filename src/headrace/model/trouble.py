@@ -29,6 +29,7 @@ class TroubleKind(StrEnum):
     ENGINE = "engine:"
     STANDSTILL = "standstill:"
     LINKS = "links:"
+    SITE = "site:"
     DAMAGE = "damage:"
     DISK = "disk:"
     SOURCE_DIFFERS = "source differs:"
@@ -68,6 +69,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),
     TroubleKind.STANDSTILL: ("stuck", "unstuck", "contracts"),
     TroubleKind.LINKS: ("link slow", "link recovered", None),
+    TroubleKind.SITE: ("site silent", "site answers", None),
     TroubleKind.DAMAGE: ("file damaged", "file rebuilt", None),
     TroubleKind.DISK: ("disk failed", "disk recovered", None),
     TroubleKind.SOURCE_DIFFERS: ("source differs", "source repaired", "sources"),

@@ -141,7 +141,7 @@ class Neighbours(Protocol):
         """How far each copy can be brought, as far as its site has told. Asks nobody."""
 
     def find_starts(self, copies: Collection[str]) -> Mapping[str, int]:
-        """From when on changes of copies can be had; those whose logs are not there yet are missing."""
+        """The times after which changes of copies are kept; those whose logs are not there yet are missing."""
 
     def read_contents(self, copy: str, t: int) -> pa.Table:
         """The rows of a copy at a time, as often as they occur (`__w`). From then on its changes are kept for us."""

@@ -126,6 +126,8 @@ class Folder:
             plan = read_wire(written, Plan)
         except WireError as error:
             raise self.unreadable(RUNNING_FILE, str(error)) from error
+        if plan.site is not None:
+            return plan  # its files are those of the whole project, which is not in this folder
         # The folder was named from where `up` was started, and may have been moved since.
         return replace(plan, catalogue=replace(plan.catalogue, directory=str(self.project.absolute())))
 

@@ -20,10 +20,13 @@ from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
 from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.troubles import find_held_up_sources
+from headrace.site.unloaded import find_left_out
 
 log = logging.getLogger("headrace.service")
 
 LOAD_TRIES = 5
+SITES_WITHIN_S = 60.0
+"""How long loading waits for other sites while nothing comes from them."""
 CATCH_UP_S = 20.0
 HELD_UP_FOR_S = 10.0
 """A note or log of before may say that a source is held up, until its capture has started."""
@@ -128,6 +131,28 @@ class Loader:
             raise RuntimeError(str(next(iter(unloaded.values()))))
         return {contract: str(why) for contract, why in unloaded.items()}
 
+    def load_as_available(self, engine: Engine, loading: Loading, names: Collection[str]) -> dict[str, str]:
+        """Loads vertices of one site as other sites get so far; by contract, why it could not be loaded.
+
+        Sites wait for each other, so nobody waits for all of them: what is loaded here may be what others wait for.
+        What does not come for a while is left to upkeep.
+        """
+        error: RuntimeError | None = None
+        patience = time.monotonic() + SITES_WITHIN_S
+        while missing := engine.missing_of(names):
+            available = engine.find_available(missing)
+            if available:
+                error = self.load_if_read(engine, available)
+                if error is None:
+                    patience = time.monotonic() + SITES_WITHIN_S
+                    continue
+                log.info("not loaded yet: %s", error)
+            loading.say(f"waiting for other sites: {len(missing)} vertices")
+            if time.monotonic() > patience or self.stop.wait(0.2):
+                break
+        why = str(error) if error is not None else "other sites have not sent what it starts from yet"
+        return dict.fromkeys(find_left_out(loading.wanted.plan, engine.program, engine.missing_of(names)), why)
+
     def level(self, engine: Engine, program: Program) -> None:
         """Brings what a program makes in another way as far as it can go on with it."""
         error = self._try(lambda: engine.level(program))
@@ -140,7 +165,10 @@ class Loader:
         That stays the same in all tries: while we wait for the last of them the others go on. The caller holds the turn
         for upkeep throughout, since indexes that were merged past that time could not be read as of it.
         """
-        t = engine.common_time(wanted)
+        try:
+            t = engine.common_time(wanted)
+        except NotThereYet as error:
+            return error
         return self._try(lambda: engine.load(wanted, t))
 
     def load_if_read(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:

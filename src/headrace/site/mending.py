@@ -74,6 +74,15 @@ class Mending:
                         self._load(engine, entry)
                     elif _is_worth_trying(engine, serving_log(engine.program, entry)):
                         self._rebuild(engine, entry)
+            self._load_for_others(engine)
+
+    def _load_for_others(self, engine: Engine) -> None:
+        """What other sites have of this one, and no contract here needs."""
+        for name, copy in engine.program.exports.items():
+            if engine.missing_of(copy.task.reads) and self.backoffs.is_over(name) and not self.stop.is_set():
+                began = time.monotonic()
+                error = self.loader.load_if_read(engine, copy.task.reads)
+                self.backoffs.learn(name, error is None, time.monotonic() - began)
 
     def _load(self, engine: Engine, entry: ContractPlan) -> None:
         began = time.monotonic()

@@ -29,6 +29,7 @@ class PushState:
     that nobody changes. Contracts `in_flight` have a push that has begun, or wait for good data. `apart` are vertices
     that are pushed beside the others. `halted` are contracts that bad rows keep from going on, and why; `failing` are
     vertices that cannot be pushed, and why. `copies_take_s` are seconds from a push until a contract's copy has it.
+    `reach` is how far what comes from other sites can be brought.
     """
 
     running: Running
@@ -41,6 +42,7 @@ class PushState:
     halted: Mapping[str, str]
     failing: Mapping[str, str]
     copies_take_s: Mapping[str, float] = field(default_factory=dict)
+    reach: Mapping[str, int] = field(default_factory=dict)
 
     def scene(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Scene:
         watermarks = {
@@ -48,6 +50,7 @@ class PushState:
             for name, task in self.program.tasks.items()
             if isinstance(task.step, Ingest)
         }
+        watermarks |= {name: max(self.reach.get(name, NEVER), times.get(name, NEVER)) for name in self.program.imports}
         seconds = self.learning.seconds()
         return Scene(
             now=now,

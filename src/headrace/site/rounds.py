@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER
 from headrace.model.notes import Learnt, SourceStopped, WantedTime, note_keys, read_document, read_note
 from headrace.model.plan import Plan
+from headrace.model.wish import CopyWish
 from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
 from headrace.run.program import Program
@@ -35,6 +37,7 @@ from headrace.site.push_state import PushCounts, PushState, expect_pushes
 from headrace.site.running import Running
 from headrace.site.scheduler import Scheduler
 from headrace.site.turns import Turns
+from headrace.site.wishes import CopyWishes
 
 log = logging.getLogger("headrace.service")
 
@@ -42,6 +45,16 @@ IDLE_S, YIELD_S = 0.25, 0.001
 """Pauses between rounds; however much there is to push, a load that waits for its turn gets it."""
 LONGEST_PAUSE_S = 0.5
 """Where nothing is due for longer: somebody may ask for a push, or something may happen that nobody foresaw."""
+
+
+class Bringing(Protocol):
+    """Brings copies of what other sites make. Nothing of this waits for anybody."""
+
+    def want(self, copy: str, t: int, deadline: int) -> None:
+        """Has a copy brought to a time. Whoever is asked twice remembers the later time."""
+
+    def find_under_way(self) -> frozenset[str]:
+        """Copies that were asked for and are not there yet."""
 
 
 @dataclass(slots=True)
@@ -59,6 +72,9 @@ class Rounds:
     slots: int = 2
     copies_take_s: Callable[[], Mapping[str, float]] = dict
     """Seconds from a push until a contract's copy has it, by contract."""
+    bringing: Bringing | None = None
+    """Brings what comes from other sites, if there are any that run apart."""
+    wishes: CopyWishes = field(default_factory=CopyWishes)
     scheduler: Scheduler | None = None
     state: PushState | None = None
     counts: PushCounts = field(default_factory=PushCounts)
@@ -79,6 +95,8 @@ class Rounds:
     def switch(self, running: Running, engine: Engine) -> None:
         """Switches to a plan: from here on it runs."""
         self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots, self.copies_take_s)
+        if self.bringing is not None:
+            self.scheduler.under_way = self.bringing.find_under_way
         self._publish()  # one assignment: a reader finds the plan before, or all of this one
         self.wake()
 
@@ -156,6 +174,7 @@ class Rounds:
             return left_s
         began, now, times = time.monotonic(), self.clock(), self.ledger.times()
         lags_s = self.auditor.lags_of(times)
+        scheduler.hear(self.wishes.take(), times)
         decision, scene = scheduler.decide(now, times, lags_s)
         self._publish()  # what begins now is shown from now on, however long it takes
         aside = scheduler.set_aside(scene)
@@ -186,6 +205,10 @@ class Rounds:
     def _begin_beside(self, scheduler: Scheduler, moves: Iterable[RoundPush], scene: Scene) -> None:
         try:
             for move in moves:
+                if move.vertex in scheduler.engine.program.imports:
+                    assert self.bringing is not None, "nobody knows other sites"
+                    self.bringing.want(move.vertex, move.target, scheduler.pending[move.contract].deadline)
+                    continue
                 item = scheduler.begin(move, scene)
                 if isinstance(item, Pushed):
                     self._note_pushed([item], 0.0)
@@ -203,6 +226,17 @@ class Rounds:
             log.warning("somebody else moved what was pushed beside the others: %s", error)
             pushed = []
         self._note_pushed(pushed, seconds)
+
+    def wish(self, copy: str, wish: CopyWish) -> None:
+        """Another site asks for what it has of us."""
+        self.wishes.make(copy, wish)
+        self.wake()
+
+    def take_brought(self, brought: Pushed, after: int) -> None:
+        """Something has come from another site. The caller has the turn to push."""
+        if self.scheduler is not None:
+            self.scheduler.take_brought(brought, after, self.clock())
+            self._note_pushed([brought], 0.0)
 
     def _note_pushed(self, pushed: list[Pushed], seconds: float) -> None:
         """What is made of these may be due now."""

@@ -78,6 +78,7 @@ def watch_contracts(
     links: dict[str, frozenset[tuple[str, str]]] = {}
     for name, task in program.tasks.items():
         crossed = {(origin, task.site) for origin in origins_of(program, task)}
+        crossed |= {(program.imports[read].origin, task.site) for read in task.reads if read in program.imports}
         links[name] = frozenset(crossed.union(*(links.get(read, ()) for read in task.reads)))
         own = {read.removeprefix(SPOOL) for read in task.reads if read.startswith(SPOOL)}
         inner = {source for read in task.reads for source in sources.get(read, ())}
@@ -94,6 +95,7 @@ def watch_contracts(
             one.money * HOUR_S,
             delivers=plan.catalogue.contracts[one.contract].deliver is not None,
             links=links[log],
+            is_elsewhere=bool(program.imports_of([log])),
         )
         for one in plan.contracts
         for log in (serving_log(program, one),)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
+from headrace.model.wish import CopyWish
 from headrace.run.compile.columns import serving_log
 from headrace.run.compile.timers import is_helper
 from headrace.run.push.engine import Engine
@@ -31,6 +32,7 @@ from headrace.run.schedule.next_round import RoundPush, next_round
 from headrace.site.learning import Learning
 from headrace.site.push_state import PushState, expect_pushes, find_needed
 from headrace.site.running import Running
+from headrace.site.wishes import promise_exports
 
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """How long a vertex is left alone after one, two, ... failures in a row."""
@@ -61,6 +63,8 @@ class Scheduler:
     """Vertices that were pushed together when one of them did harm: each is pushed by itself until that is found."""
     slow: set[str] = field(default_factory=set)
     """Vertices that were pushed together when one of them hung: each is pushed beside the others until it is there."""
+    under_way: Callable[[], frozenset[str]] = frozenset
+    """What is being brought from other sites."""
     halted: dict[str, str] = field(default_factory=dict)
     """Contracts that bad rows keep from going on, and why: `site/mending.py` rebuilds them. Replaced, never changed."""
     _paths: Paths | None = None
@@ -68,8 +72,9 @@ class Scheduler:
     @property
     def paths(self) -> Paths:
         if self._paths is None:
-            plan = self.running.plan
-            self._paths = paths_of(plan.graph, plan.contracts, frozenset(self.running.forced))
+            plan, program = self.running.plan, self.running.program
+            exports = promise_exports(plan, program)
+            self._paths = paths_of(plan.graph, plan.contracts, frozenset(self.running.forced), program.imports, exports)
         return self._paths
 
     @property
@@ -95,7 +100,16 @@ class Scheduler:
             halted=self.halted,
             failing={vertex: one.reason for vertex, one in self.failing.items()},
             copies_take_s=self.copies_take_s(),
+            reach=self.engine.reach(),
         )
+
+    def hear(self, wishes: Mapping[str, CopyWish], times: Mapping[str, int]) -> None:
+        """What other sites ask for is pushed as any contract is that is due."""
+        vertices = {entry.contract: entry.vertex for entry in self.paths.contracts if entry.on_demand}
+        for copy, wish in wishes.items():
+            vertex, known = vertices.get(copy), self.pending.get(copy)
+            if vertex is not None and times.get(vertex, FOREVER) < wish.t and (known is None or known.target < wish.t):
+                self.pending[copy] = Due(copy, vertex, wish.t, wish.deadline, late=False)
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> tuple[PushDecision, Scene]:
         """Returns the pushes to start now; they stay in `pending` until done."""
@@ -119,7 +133,9 @@ class Scheduler:
         Only as many begin as leave a core to rounds: more of them would only take longer, until their deadlines end
         them. The rest begins as these are done, the most urgent first. Transfers wait for links, not for cores.
         """
-        running, transfers = self.engine.in_work.vertices, self.engine.transfers()
+        # What is brought from other sites takes none of our cores either.
+        transfers = self.engine.transfers().union(self.engine.program.imports)
+        running = self.engine.in_work.vertices | self.under_way()
         aside = set_aside(self.paths, scene, self.pending.values(), self.apart, running)
         answers = (move for move in self._late_answers(scene) if move.vertex not in running)
         room = max(0, max(1, self.slots - 1) - len(running - transfers))
@@ -129,8 +145,8 @@ class Scheduler:
 
     @property
     def apart(self) -> set[str]:
-        """Vertices that are pushed beside the others."""
-        return self.engine.apart() | self.slow
+        """Vertices that are pushed beside the others, or brought from other sites."""
+        return self.engine.apart().union(self.slow, self.engine.program.imports)
 
     def _late_answers(self, scene: Scene) -> Iterator[RoundPush]:
         """What views compute of vertices that are there, as far as that is not pushed along with them."""
@@ -145,14 +161,20 @@ class Scheduler:
     def push_asked(self, views: Collection[str], t: int, now: int) -> list[Pushed]:
         """Brings views to a time ahead of their turn; those that are pushed beside the others are only made due."""
         engine, apart = self.engine, self.apart
-        slow = {view for view in views if not apart.isdisjoint(engine.upstream([view]))}
+        slow = {
+            view
+            for view in views
+            if not apart.isdisjoint([*engine.upstream([view]), *engine.program.imports_of([view])])
+        }
         for entry in self.running.plan.contracts:
             known = self.pending.get(entry.contract)
             if entry.vertex in slow and (known is None or known.target < t):
                 self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline=now, late=True)
-        beside = apart.intersection(engine.upstream(slow))
+        beside = apart.intersection(engine.upstream(slow)).intersection(engine.program.tasks)
         read = {name for vertex in beside for name in engine.program.tasks[vertex].reads}
-        ready = {name for name in read if apart.isdisjoint(engine.upstream([name]))}
+        ready = {
+            name for name in read if apart.isdisjoint([*engine.upstream([name]), *engine.program.imports_of([name])])
+        }
         return engine.push({*views, *ready} - slow, t)
 
     def begin(self, move: RoundPush, scene: Scene) -> WorkItem | Pushed:
@@ -198,11 +220,16 @@ class Scheduler:
             for one in self.running.watched
             if one.delivers and scene.now - scene.times.get(one.vertex, NEVER) < EARLIEST * one.freshness_s * SECOND
         }
-        computed = self.apart - self.engine.transfers()  # where nothing has changed, nothing is sent
+        # Where nothing has changed, nothing is sent.
+        computed = self.apart - self.engine.transfers() - self.engine.program.imports.keys()
         stays = {*computed, *self.engine.in_work.vertices, *self.engine.alone, *(delivered - needed)}
         moved = self.engine.move_idle(stays)
         self._learn(moved, scene.now, scene.times)
         return moved
+
+    def take_brought(self, brought: Pushed, after: int, now: int) -> None:
+        """Learns from what another site has sent."""
+        self._learn([brought], now, {brought.vertex: after})
 
     def _learn(self, pushed: list[Pushed], now: int, before: Mapping[str, int]) -> None:
         """Learns from pushes that are done now; `before` are the times of their vertices when they began."""

@@ -38,6 +38,7 @@ from headrace.site.deadline import Deadline
 from headrace.site.deliver.deliveries import Deliveries
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.engine.late_runner import Absence
+from headrace.site.exporting import Exporting
 from headrace.site.feeds.apps import FeedApps
 from headrace.site.feeds.door import FeedDoor
 from headrace.site.feeds.keepers import FeedKeepers
@@ -46,6 +47,7 @@ from headrace.site.feeds.served import OWN_STORE
 from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.housekeeping import Housekeeping
+from headrace.site.importing import Importing, SitePeer
 from headrace.site.journal import Journal
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Mending, report_bad_rows
@@ -88,7 +90,8 @@ class Service:
     """Start with `open`, then `apply` a plan; `close` ends all threads and processes.
 
     `absence` tells whether the engine is away, and must not wait for it; `links_now` tells what is on its way over
-    links, if these take time; `cores` is how many items run side by side.
+    links, if these take time; `cores` is how many items run side by side. A service of one `site` has other sites as
+    its `peers`.
     """
 
     folder: Folder
@@ -99,6 +102,8 @@ class Service:
     on_push: OnPush | None = None
     absence: Callable[[], Absence | None] = lambda: None
     links_now: Callable[[], Mapping[Ends, LinkQueue]] | None = None
+    site: str | None = None
+    peers: Mapping[str, SitePeer] = field(default_factory=dict)
     cores: int = 2
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -109,6 +114,7 @@ class Service:
         self.starts = ShownStarts()
         self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(self.journal), KeptLogs()
         self._loading: Loading | None = None
+        self._loaded: Engine | None = None
         self._wake_at = 0.0
         self._own_threads: list[threading.Thread] = []
 
@@ -123,6 +129,8 @@ class Service:
         self._make_parts()
         own = {"push": self.rounds.run, "audit": self._audit, "upkeep": self.housekeeping.run, "scrub": self.scrub.run}
         self._own_threads = [self.threads.start(target, name) for name, target in own.items()]
+        if self.importing is not None:
+            self.importing.start()
         self._watching = self.threads.start(self._watch_slots, "watch slots")
 
     def _make_parts(self) -> None:
@@ -164,6 +172,11 @@ class Service:
             slots=self.cores,
             copies_take_s=self.deliveries.takes_s,
         )
+        self.importing = self._make_importing()
+        self.rounds.bringing = self.importing
+        self.exporting = Exporting(
+            lambda: self.loaded_engine, self.rounds.wish, lambda: self.rounds.scheduler is not None
+        )
         self.repairs = Repairs(
             ledger=ledger,
             lease=lease,
@@ -192,6 +205,22 @@ class Service:
             stop=stop,
         )
 
+    def _make_importing(self) -> Importing | None:
+        if self.site is None:
+            return None
+        return Importing(
+            self.site,
+            self.peers,
+            self.ledger,
+            self.turns,
+            self.troubles,
+            self.threads,
+            engine=lambda: self.loaded_engine,
+            arrived=self.rounds.take_brought,
+            lost=self._start_anew,
+            clock=self.clock,
+        )
+
     def close(self) -> None:
         """Abandons threads that wait for a hung database, as a kill would: all that counts is in the ledger."""
         self.stop.set()
@@ -200,6 +229,8 @@ class Service:
         asking = (self.captures, self.deliveries, self.withdrawals, self.feeds)
         for one in asking:
             one.tell_to_end()
+        if self.importing is not None:
+            self.importing.tell_to_end()
         ended.join(self._own_threads)
         # Pushes that still run beside the others find the service stopped when it is their turn, and commit nothing.
         self.turns.wait_for_pushes(ended.left_s)
@@ -265,6 +296,26 @@ class Service:
         thread = threading.Thread(target=go_over, name="load", daemon=True)
         self._own_threads.append(thread)
         thread.start()
+
+    @property
+    def loaded_engine(self) -> Engine | None:
+        """The engine of what runs, or is being loaded before anything runs; None before that."""
+        scheduler = self.rounds.scheduler
+        return self._loaded if scheduler is None else scheduler.engine
+
+    def note_loading(self, engine: Engine) -> None:
+        """Other sites may ask for what is loaded from now on, also before anything runs."""
+        self._loaded = engine
+
+    def _start_anew(self, copy: str, why: str) -> None:
+        """Forgets what came from another site and what is made of it: upkeep loads it again."""
+        state = self.rounds.state
+        with self.turns.upkeep_and_pushing():
+            engine = self.loaded_engine
+            gone = [] if engine is None else engine.forget([copy])
+        log.warning("to be loaded again: %s (%s)", ", ".join(gone), why)
+        if state is not None:
+            self.unloaded.leave_out(state.running.plan, state.program, gone, why)
 
     def switch(self, wanted: Running, engine: Engine) -> None:
         """Switches to a plan: from here on it runs. The caller holds all turns."""

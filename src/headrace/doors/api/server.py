@@ -10,7 +10,7 @@ import hmac
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -34,6 +34,7 @@ from headrace.doors.api.feeds import FeedHttp
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.api.serving import END_WITHIN_S, QuietServer
+from headrace.doors.api.sites import add_site_routes
 from headrace.doors.cli.why_text import explained_document
 from headrace.doors.documents import applied_document, reread_document, seen_document
 from headrace.model.errors import UnknownName, UsageError
@@ -128,6 +129,8 @@ def service_api(host: ServiceHost, token: str) -> FastAPI:
     private = APIRouter(dependencies=[Depends(allowed)], responses=NEEDS_TOKEN)
     _reading_routes(private, host)
     _acting_routes(private, host)
+    if host.service.site is not None:
+        add_site_routes(private, host)
     api.include_router(private)
     answer_errors(api)
     return api
@@ -270,10 +273,16 @@ def _acting_routes(api: APIRouter, host: ServiceHost) -> None:
         return {"state": "stopping"}
 
 
-class ApiServer:
-    """Serves until it is stopped."""
+class HttpServer:
+    """Serves until it is stopped. `before_end` closes what would go on otherwise, `after_end` what nobody asks then."""
 
-    def __init__(self, http: ServiceHttp, port: int) -> None:
+    def __init__(
+        self,
+        http: ASGIApp,
+        port: int,
+        before_end: Callable[[], None] = lambda: None,
+        after_end: Callable[[], None] = lambda: None,
+    ) -> None:
         config = uvicorn.Config(
             http,
             host=LOOPBACK,
@@ -283,8 +292,8 @@ class ApiServer:
             lifespan="off",
             timeout_graceful_shutdown=END_WITHIN_S,
         )
-        self._http = http
-        self._server = QuietServer(config, http.feeds.streams.close)
+        self._after_end = after_end
+        self._server = QuietServer(config, before_end)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
         until = time.monotonic() + START_WITHIN_S
@@ -309,8 +318,9 @@ class ApiServer:
     def stop(self) -> None:
         self._server.should_exit = True
         self._thread.join(timeout=10)
-        self._http.feeds.close()
+        self._after_end()
 
 
-def serve(host: ServiceHost, token: str, port: int) -> ApiServer:
-    return ApiServer(ServiceHttp(host, token), port)
+def serve(host: ServiceHost, token: str, port: int) -> HttpServer:
+    http = ServiceHttp(host, token)
+    return HttpServer(http, port, http.feeds.streams.close, http.feeds.close)

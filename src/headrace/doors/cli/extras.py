@@ -21,7 +21,9 @@ MODULES = {
 }  # fmt: skip
 """By extra, as Python imports them."""
 
-RUN_PROJECTS = frozenset({"apply", "audit", "changes", "demo", "doctor", "down", "events", "show", "status", "up"})
+RUN_PROJECTS = frozenset(
+    {"agent", "apply", "audit", "changes", "demo", "doctor", "down", "events", "show", "status", "up"}
+)
 """Commands that are of use only where a project runs."""
 
 

@@ -41,6 +41,7 @@ COMMANDS = (
     "feeds",
     "devices",
     "device",
+    "agent",
     "sources",
     "bench",
 )
@@ -52,9 +53,9 @@ PASSED_ON: dict[str, dict[str, object]] = {
 }
 """Commands that read some of their words themselves: what follows the name of a benchmark is for the benchmark."""
 
-RUN_THEMSELVES = frozenset({"demo", "up"})
+RUN_THEMSELVES = frozenset({"agent", "demo", "up"})
 """Commands whose process runs a project."""
-STAY = ("up", "demo", "bench", "audit", "changes", "events", "device")
+STAY = ("up", "agent", "demo", "bench", "audit", "changes", "events", "device")
 """Commands that may run for long, or read much."""
 
 LEAN = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "1"}

@@ -15,7 +15,7 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, show_errors, write
 from headrace.model.errors import Problem, UsageError
-from headrace.model.options import RunEngine
+from headrace.model.options import RunEngine, SitesMode
 
 if TYPE_CHECKING:
     from headrace.app.detached import Detached
@@ -41,6 +41,12 @@ ShapeLinks = Annotated[
         "--shape-links",
         help="Simulate links: transfers between sites take the time that their bandwidth and latency imply.",
     ),
+]
+
+
+Sites = Annotated[
+    SitesMode,
+    typer.Option("--sites", help="Run all sites in this process, or each as a process of its own on this machine."),
 ]
 
 
@@ -81,6 +87,7 @@ def up(
     port: Port = 0,
     engine: EngineOption = None,
     shape_links: ShapeLinks = False,
+    sites: Sites = SitesMode.INSIDE,
     moved: Moved = False,
     feed_servers: FeedServerCount = 0,
     feed_port: FeedPort = 0,
@@ -98,15 +105,21 @@ def up(
 
     servers = _feed_settings(feed_servers, feed_host, feed_port, feed_cert, feed_key)
     broker = BrokerSettings(broker_host, broker_port, *map(_name_file, (broker_cert, broker_key)))
-    settings = UpSettings(port, engine, shape_links, moved, servers, broker)
-    say = _say_json if json else _say
+    settings = UpSettings(port, engine, shape_links, moved, servers, broker, sites)
+    say = choose_say(json)
     if detach:
         from headrace.app.detached import start_detached
 
         return _tell_detached(start_detached(directory, settings, say_troubles if json else say), json)
-    from headrace.doors.api.server import serve
+    if sites is SitesMode.PROCESSES:
+        from headrace.app.site_processes import run_sites
+        from headrace.doors.api.coordinator import serve_sites
 
-    prepared = run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
+        prepared = run_sites(directory, os.environ, settings, serve_sites, say, lambda found: _refusals(found, say))
+    else:
+        from headrace.doors.api.server import serve
+
+        prepared = run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
     if not prepared.plan.contracts:
         none = "no contract can be kept" if prepared.plan.catalogue.contracts else "the project has no contracts"
         say(f"{none}: nothing runs")
@@ -155,6 +168,11 @@ def _tell_detached(started: Detached, json: bool) -> int:
             "seconds": round(started.seconds, 3),
         },
     )
+
+
+def choose_say(json: bool) -> Callable[[str], None]:
+    """How a command that stays tells what it does."""
+    return _say_json if json else _say
 
 
 def _say(what: str) -> None:

@@ -26,7 +26,7 @@ def find_read_contents(program: Program, new: Collection[str], kept: Collection[
 
 
 def _read_by(program: Program, vertex: str) -> tuple[str, ...]:
-    """As a load reads: what passes rows of several logs on has all of them in the first (`run/load/load.py`)."""
+    """What a load reads of a vertex: one that passes rows of several logs on has all of them in the first."""
     task = program.tasks[vertex]
     match task.step:
         case Ingest():

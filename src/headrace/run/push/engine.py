@@ -78,21 +78,32 @@ class Engine(Pusher):
         return max([self.watermark(new, times), *started, *(spool.start for spool in spools), *self._starts(imports)])
 
     def _starts(self, imports: Sequence[str]) -> Iterable[int]:
-        """From when on changes of other sites can be had. Raises `NotThereYet` if some of it is not there yet."""
+        """The times after which other sites keep changes. Raises `NotThereYet` if some of it is not there yet."""
         if not imports:
             return ()
         assert self.neighbours is not None, "nobody knows other sites"
-        starts = self.neighbours.find_starts(imports)
+        try:
+            starts = self.neighbours.find_starts(imports)
+        except ConnectError as error:
+            raise NotThereYet(str(error)) from error
         missing = next((name for name in imports if name not in starts), None)
         if missing is not None:
             raise NotThereYet(f"{name_id(missing)} is not there yet at site {self.program.imports[missing].origin}")
         return starts.values()
 
+    def missing_of(self, names: Collection[str]) -> list[str]:
+        """Those of some vertices that have no log yet."""
+        times = self.ledger.times()
+        return [name for name in names if name in self.program.tasks and name not in times]
+
     def find_available(self, wanted: Collection[str] | None = None) -> list[str]:
         """Vertices that are not loaded, and could be now: all that they read of other sites is there."""
         new = self._missing_for(wanted)
         imports = self.program.imports_of(new)
-        starts = {} if self.neighbours is None or not imports else self.neighbours.find_starts(imports)
+        try:
+            starts = {} if self.neighbours is None or not imports else self.neighbours.find_starts(imports)
+        except (ConnectError, NotThereYet):
+            starts = {}
         return [name for name in new if all(read in starts for read in self.program.imports_of([name]))]
 
     def _missing_for(self, wanted: Collection[str] | None) -> list[str]:

@@ -37,13 +37,22 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class SentChanges:
+    """Changes of a copy on their way: how many bytes that takes, and how far the copy could be brought by then."""
+
+    segment: Segment
+    bytes: int
+    reach: int
+
+
+@dataclass(frozen=True, slots=True)
 class Exports:
     """What others have of one site. Its engine is that of the program which runs, or is loaded."""
 
     engine: Engine
 
     def find_starts(self, site: str) -> dict[str, int]:
-        """From when on changes of all that a site has of us can be had; what is not loaded yet is missing."""
+        """The times after which changes are kept of all that a site has of us; what is not loaded yet is missing."""
         copies = [copy for copy in self.engine.program.exports.values() if copy.site == site]
         logs = self.engine.ledger.logs({read for copy in copies for read in copy.task.reads})
         there = [copy for copy in copies if all(read in logs for read in copy.task.reads)]
@@ -59,7 +68,7 @@ class Exports:
 
         Raises ChangesGone.
         """
-        copy = self._find(name)
+        copy = self.find(name)
         logs = self.engine.ledger.logs(copy.task.reads)
         if any(read not in logs or logs[read].start > after for read in copy.task.reads):
             raise ChangesGone(f"changes of {name_id(name)} that site {copy.site} lacks are not kept any more")
@@ -78,14 +87,14 @@ class Exports:
 
         Raises NotThereYet if not everything is captured up to then.
         """
-        copy, engine = self._find(name), self.engine
+        copy, engine = self.find(name), self.engine
         self._bring_sources(copy, t)
         self._move_cursor(copy, t)
         program = self._with(copy)
         logs = engine.ledger.logs([*program.upstream([name]), *program.imports_of([name])])
         return DatasetLoad(program, t, lambda vertex: self._read_kept(program, logs, vertex, t)).contents(name)
 
-    def _find(self, name: str) -> SiteCopy:
+    def find(self, name: str) -> SiteCopy:
         found = self.engine.program.exports.get(name)
         if found is None:
             raise NotThereYet(f"{name_id(name)} is not part of the plan here")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.model.log import Commit, Edit, PieceKind
+from headrace.model.log import Commit, Edit, Piece, PieceKind
 from headrace.run.logs.merge import shards_wanted
 from headrace.run.logs.write import RowsToWrite, write_log_rows
 from headrace.run.push.engine import Engine
@@ -16,7 +16,8 @@ def commit_segment(engine: Engine, name: str, segment: Segment, seconds: float =
     Raises Conflict if the copy is not where the segment begins: then it has come before, or the copy has started anew.
     """
     copy, spec = engine.program.imports[name], engine.program.logs[name]
-    pieces, rows = (), segment.rows.num_rows
+    pieces: tuple[Piece, ...] = ()
+    rows = segment.rows.num_rows
     if rows:
         log = engine.ledger.logs([name]).get(name)
         there = () if log is None else log.pieces

@@ -55,12 +55,15 @@ Seconds = Callable[[str, float], float]
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """A contract that is kept by a vertex. One that is `forced` goes after all others."""
+    """A contract that is kept by a vertex. One that is `forced` goes after all others. What another site has of a
+    vertex is `on_demand`: it is pushed when that site asks for it, and its freshness is the shortest of who reads it.
+    """
 
     contract: str
     vertex: str
     freshness_s: float
     forced: bool = False
+    on_demand: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,20 @@ class Paths:
         return tuple(name for name in done if name not in left_out)
 
 
-def paths_of(graph: Graph, contracts: Iterable[ContractPlan], forced: frozenset[str] = frozenset()) -> Paths:
-    inputs = {name: graph.edges[name].inputs if name in graph.edges else () for name in graph.vertices}
+def paths_of(
+    graph: Graph,
+    contracts: Iterable[ContractPlan],
+    forced: frozenset[str] = frozenset(),
+    imports: Collection[str] = (),
+    exports: Iterable[Promised] = (),
+) -> Paths:
+    """What comes from other sites is like a source; what others have of this one is promised to them."""
+    made = {name: edge for name, edge in graph.edges.items() if name not in imports}
+    inputs = {name: made[name].inputs if name in made else () for name in graph.vertices}
     promised = (
         Promised(entry.contract, entry.vertex, entry.freshness_s, entry.contract in forced) for entry in contracts
     )
-    return Paths(inputs, tuple(promised))
+    return Paths(inputs, (*promised, *exports))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +294,7 @@ class _Standing:
 def _standing(paths: Paths, scene: Scene, entry: Promised) -> _Standing | None:
     """None for a contract that has nothing to wait for: its push has begun, or it is not loaded."""
     upstream = paths.upstream[entry.contract]
-    if entry.contract in scene.in_flight or any(name not in scene.times for name in upstream):
+    if entry.on_demand or entry.contract in scene.in_flight or any(name not in scene.times for name in upstream):
         return None
     m = scene.times[entry.vertex]
     watermark = min(scene.watermarks.get(name, NEVER) for name in upstream if not paths.inputs[name])

@@ -1,0 +1,1 @@
+"""What sites say to each other, over HTTP."""

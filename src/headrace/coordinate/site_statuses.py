@@ -1,0 +1,79 @@
+"""One status of a project whose sites run as processes of their own, made of theirs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.site.folder import Folder
+from headrace.site.last_status import State, current_status
+from headrace.site.process import running_process
+from headrace.site.site_folders import read_sites, site_folder
+
+Status = Mapping[str, Any]
+
+TOGETHER = ("contracts", "troubles", "slots", "links", "feeds", "templates", "moves")
+COUNTED = ("pushes", "pushed_rows", "push_seconds", "upkeep_seconds")
+
+
+def find_sites_status(folder: Folder, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What all sites say now, and what is known of the process that coordinates them."""
+    told = {site: _read_status(folder, site) for site in read_sites(folder)}
+    waiting = [site for site, status in told.items() if status is None or status["service"]["state"] == State.LOADING]
+    phase = f"waiting for {', '.join(waiting)}" if waiting else "running"
+    usual = {"phase": phase, "error": None, "written": time.time(), "age_s": 0.0}
+    return merge_statuses(told, {**usual, **about})
+
+
+def _read_status(folder: Folder, site: str) -> dict[str, Any] | None:
+    here = site_folder(folder, site)
+    found = current_status(here)
+    process = running_process(here)
+    if found is not None and process is not None:
+        found["service"]["address"] = process.address
+    return found
+
+
+def merge_statuses(sites: Mapping[str, Status | None], about: Status) -> dict[str, Any]:
+    """`sites` have what each site says of itself; None of one that has said nothing yet. `about` is the process that
+    coordinates them.
+    """
+    told = {site: status for site, status in sites.items() if status is not None}
+    found: dict[str, Any] = {name: _gather(told, name) for name in TOGETHER}
+    found["files"] = _add_files(told)
+    found["checks"] = next((status["checks"] for status in told.values()), {})
+    found["sites"] = [_tell_site(site, sites[site]) for site in sites]
+    counts = {name: sum(status["service"][name] for status in told.values()) for name in COUNTED}
+    found["service"] = {"engine": _find_engine(told), "feed_servers": [], "devices": None, **counts, **about}
+    return found
+
+
+def _gather(told: Mapping[str, Status], name: str) -> list[Any]:
+    return [{**one, "troubled_site": site} if name == "troubles" else one for site in told for one in told[site][name]]
+
+
+def _add_files(told: Mapping[str, Status]) -> dict[str, Any]:
+    files = [status["files"] for status in told.values()]
+    added = {name: sum(one[name] for one in files) for name in ("count", "bytes", "without_checksums")}
+    return {**added, "checked_within_s": max((one["checked_within_s"] for one in files), default=0.0)}
+
+
+def _find_engine(told: Mapping[str, Status]) -> dict[str, Any]:
+    """That of a site where it is away, if there is one."""
+    engines = [dict(status["service"]["engine"]) for status in told.values()]
+    return next((one for one in engines if one["state"] != "running"), {"state": "running"})
+
+
+def _tell_site(site: str, status: Status | None) -> dict[str, Any]:
+    if status is None:
+        return {"id": site, "pid": None, "address": None, "state": "starting", "engine": None}
+    about = status["service"]
+    address = about.get("address")
+    return {
+        "id": site,
+        "pid": about["pid"],
+        "address": address,
+        "state": about["state"],
+        "engine": about["engine"]["state"],
+    }

@@ -1,0 +1,251 @@
+"""Brings what a site has of others: asks them for changes, commits these, and knows how far each could be brought.
+
+A few threads for each other site take wishes, the earliest deadline first. Each asks for the changes after what is
+there, up to the time that is wanted; the other site pushes what it takes and answers, at the latest after some seconds
+with what it has. Another thread hears, several times a second, how far everything could be brought.
+
+A site that does not answer delays those who read what comes from it, and nobody else. It is asked again and again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
+
+from headrace.model.amounts import format_seconds
+from headrace.model.errors import Conflict, ConnectError
+from headrace.model.wish import CopyWish
+from headrace.run.ports import Ledger
+from headrace.run.push.engine import Engine, NotThereYet
+from headrace.run.push.exports import ChangesGone, SentChanges
+from headrace.run.push.imports import commit_segment
+from headrace.run.push.push import Pushed
+from headrace.site.threads import GuardedThreads
+from headrace.site.troubles import SITE, Troubles
+from headrace.site.turns import Turns
+
+log = logging.getLogger("headrace.service")
+
+WORKERS = 4
+"""Copies of one other site that are on their way at once."""
+HEAR_EVERY_S = 0.25
+ANSWER_WITHIN_S = 5.0
+"""How long another site may take to push what it is asked for before it says how far it is."""
+BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+SILENT_S = 5.0
+"""A site that has not answered for this long is told of."""
+BROUGHT_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.05
+MEND = "start the site's process again, or mend the network; what it missed is sent then"
+
+
+class SitePeer(Protocol):
+    """Another site. Raises `ConnectError` if it does not answer, and `NotThereYet` if it is not as far."""
+
+    def hear_reach(self, site: str) -> Mapping[str, int]:
+        """How far all that a site has of it can be brought."""
+
+    def find_starts(self, site: str) -> Mapping[str, int]:
+        """The times after which changes are kept of all that a site has of it."""
+
+    def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
+        """What there is after a time, once it is what was wished for, or some seconds have passed.
+
+        Raises `ChangesGone`.
+        """
+
+    def read_contents(self, copy: str, t: int) -> pa.Table:
+        """The rows of a copy at a time."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """CopyWishes for copies of one other site, and since when it does not answer."""
+
+    peer: SitePeer
+    wanted: dict[str, CopyWish] = field(default_factory=dict)
+    """All that is not there yet."""
+    waiting: list[tuple[int, str]] = field(default_factory=list)
+    """A heap of those that nobody is bringing."""
+    there: threading.Condition = field(default_factory=threading.Condition)
+    failures: int = 0
+    silent_since: float | None = None
+
+
+@dataclass
+class Importing:
+    """Implements `run.ports.Neighbours` and `site.rounds.Bringing`.
+
+    `engine` is that of what runs or is loaded. `arrived` is told of what has come, with the turn to push; `lost` of
+    copies that have to start anew.
+    """
+
+    site: str
+    peers: Mapping[str, SitePeer]
+    ledger: Ledger
+    turns: Turns
+    troubles: Troubles
+    threads: GuardedThreads
+    engine: Callable[[], Engine | None]
+    arrived: Callable[[Pushed, int], None]
+    lost: Callable[[str, str], None]
+    clock: Callable[[], int]
+
+    def __post_init__(self) -> None:
+        self._queues = {name: _Queue(peer) for name, peer in self.peers.items()}
+        self._reach: dict[str, Mapping[str, int]] = {}
+
+    def start(self) -> None:
+        for name in self.peers:
+            self.threads.start(partial(self._hear, name), f"hear {name}")
+            for number in range(WORKERS):
+                self.threads.start(partial(self._bring, name), f"bring {name} {number}")
+
+    def tell_to_end(self) -> None:
+        for queue in self._queues.values():
+            with queue.there:
+                queue.there.notify_all()
+
+    # What the engine asks
+
+    def reach(self) -> Mapping[str, int]:
+        return {name: t for told in list(self._reach.values()) for name, t in told.items()}
+
+    def find_starts(self, copies: Collection[str]) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for origin in {self._origin(copy) for copy in copies}:
+            found |= self._queues[origin].peer.find_starts(self.site)
+        return {name: t for name, t in found.items() if name in copies}
+
+    def read_contents(self, copy: str, t: int) -> pa.Table:
+        return self._queues[self._origin(copy)].peer.read_contents(copy, t)
+
+    def bring(self, copies: Collection[str], t: int) -> None:
+        until = time.monotonic() + BROUGHT_WITHIN_S
+        for copy in copies:
+            self.want(copy, t, self.clock())
+        while behind := [copy for copy in copies if self.ledger.times().get(copy, t) < t]:
+            if time.monotonic() > until or self.threads.stop.wait(LOOK_EVERY_S):
+                raise ConnectError(f"site {self._origin(behind[0])} has not sent what views start from", MEND)
+
+    # What rounds ask
+
+    def want(self, copy: str, t: int, deadline: int) -> None:
+        queue = self._queues[self._origin(copy)]
+        with queue.there:
+            before = queue.wanted.get(copy)
+            if before is not None and before.t >= t:
+                return
+            queue.wanted[copy] = CopyWish(t, deadline if before is None else min(deadline, before.deadline))
+            if before is None:
+                heapq.heappush(queue.waiting, (deadline, copy))
+                queue.there.notify()
+
+    def find_under_way(self) -> frozenset[str]:
+        return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted))
+
+    def _origin(self, copy: str) -> str:
+        engine = self.engine()
+        if engine is None or copy not in engine.program.imports:
+            raise NotThereYet(f'"{copy}" is not part of the plan')
+        return engine.program.imports[copy].origin
+
+    # Threads
+
+    def _hear(self, name: str) -> None:
+        queue, stop = self._queues[name], self.threads.stop
+        while not stop.wait(HEAR_EVERY_S if queue.silent_since is None else BACKOFF_S[2]):
+            try:
+                self._reach[name] = queue.peer.hear_reach(self.site)
+                self._answers(name)
+            except NotThereYet:
+                self._answers(name)
+            except ConnectError as error:
+                self._is_silent(name, error)
+
+    def _bring(self, name: str) -> None:
+        queue, stop = self._queues[name], self.threads.stop
+        while not stop.is_set():
+            with queue.there:
+                while not queue.waiting and not stop.is_set():
+                    queue.there.wait(1.0)
+                if stop.is_set():
+                    return
+                _, copy = heapq.heappop(queue.waiting)
+            is_done = False
+            try:
+                is_done = self._bring_one(name, copy)
+                if not is_done:
+                    stop.wait(BACKOFF_S[min(queue.failures, len(BACKOFF_S) - 1)] if queue.failures else 0.0)
+            finally:  # whatever happens, it is brought or waits
+                with queue.there:
+                    wish = queue.wanted.get(copy)
+                    if is_done and wish is not None and self.ledger.times().get(copy, wish.t) < wish.t:
+                        is_done = self._has_no_place(copy)  # somebody has asked for more meanwhile
+                    if is_done:
+                        queue.wanted.pop(copy, None)
+                    elif wish is not None:
+                        heapq.heappush(queue.waiting, (wish.deadline, copy))
+                        queue.there.notify()
+
+    def _has_no_place(self, copy: str) -> bool:
+        engine = self.engine()
+        return engine is None or copy not in engine.program.imports
+
+    def _bring_one(self, name: str, copy: str) -> bool:
+        """Whether nobody has to bring it any more: it is there, or has no place here."""
+        queue, engine = self._queues[name], self.engine()
+        after, wish = self.ledger.times().get(copy), queue.wanted[copy]
+        if engine is None or copy not in engine.program.imports or after is None or after >= wish.t:
+            return True
+        began = time.perf_counter()
+        try:
+            sent = queue.peer.read_changes(copy, after, wish, ANSWER_WITHIN_S)
+        except ChangesGone as error:
+            self.lost(copy, str(error))
+            return True
+        except NotThereYet as error:
+            log.debug("%s is not there yet: %s", copy, error)
+            queue.failures = max(1, queue.failures)
+            return False
+        except ConnectError as error:
+            self._is_silent(name, error)
+            return False
+        self._answers(name)
+        if sent.segment.upto > after:
+            self._commit(copy, sent, time.perf_counter() - began)
+        return sent.segment.upto >= queue.wanted[copy].t
+
+    def _commit(self, copy: str, sent: SentChanges, seconds: float) -> None:
+        with self.turns.pushing:
+            engine = self.engine()
+            if engine is None or copy not in engine.program.imports or self.threads.stop.is_set():
+                return
+            try:
+                brought = commit_segment(engine, copy, sent.segment, seconds, sent.bytes)
+            except Conflict:
+                return  # it has started anew, or came before
+            self.arrived(brought, sent.segment.after)
+
+    def _answers(self, name: str) -> None:
+        queue = self._queues[name]
+        queue.failures, queue.silent_since = 0, None
+        self.troubles.clear(SITE + name)
+
+    def _is_silent(self, name: str, error: ConnectError) -> None:
+        queue = self._queues[name]
+        queue.failures += 1
+        now = time.time()
+        since = queue.silent_since = queue.silent_since or now
+        if now - since >= SILENT_S:
+            waits = f"; {len(queue.wanted)} copies wait for it" if queue.wanted else ""
+            what = f'site "{name}" has not answered for {format_seconds(round(now - since))}{waits}: {error.message}'
+            self.troubles.report(SITE + name, what, MEND, since)

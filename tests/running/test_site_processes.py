@@ -1,0 +1,98 @@
+"""Each site as a process of its own: views that need rows of both, through kills of any of the processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.site.folder import Folder
+from headrace.site.process import running_process
+from headrace.site.site_folders import site_folder
+from tests.running.running_project import RunningProject, until
+
+
+@pytest.fixture
+def apart(project: RunningProject) -> Iterator[RunningProject]:
+    project.declare("named", "counts", "by_pid")
+    project.document("up", "--detach", "--engine=local", "--sites=processes")
+    try:
+        yield project
+    finally:
+        project.headrace("down")
+
+
+def sites(project: RunningProject) -> dict[str, dict[str, Any]]:
+    return {one["id"]: one for one in project.document("status")["sites"]}
+
+
+def pid_of(project: RunningProject, site: str) -> int:
+    process = running_process(site_folder(Folder(project.folder), site))
+    assert process is not None
+    return process.pid
+
+
+def opened_by(pid: int) -> set[str]:
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found.add(str(link.readlink()))
+        except OSError:
+            continue
+    return found
+
+
+def test_views_of_two_sites_are_kept_by_a_process_for_each(apart: RunningProject) -> None:
+    found = sites(apart)
+    assert {one["state"] for one in found.values()} == {"running"}
+    assert len({one["pid"] for one in found.values()}) == 2
+    apart.until_equal("named", "counts")
+    for number in range(1000, 1010):
+        apart.change_something(number)
+    apart.until_equal("named", "counts")
+    contracts = {one["id"]: one["site"] for one in apart.document("status")["contracts"]}
+    assert contracts == {"named": "eu", "counts": "us", "by_pid": "eu"}
+    for site, one in found.items():
+        others = [str(site_folder(Folder(apart.folder), other).root) for other in found if other != site]
+        assert not [file for file in opened_by(one["pid"]) if file.startswith(tuple(others))], site
+
+
+@pytest.mark.parametrize("site", ["us", "eu"])
+def test_nothing_is_lost_when_a_site_is_killed(apart: RunningProject, site: str) -> None:
+    apart.until_equal("named", "counts")
+    killed = pid_of(apart, site)
+    os.kill(killed, signal.SIGKILL)
+    apart.change_something(1200)
+    until(lambda: sites(apart)[site]["pid"] not in (None, killed), "it was started again")
+    apart.change_something(1201)
+    apart.until_equal("named", "counts")
+
+
+def test_sites_go_on_without_the_process_that_coordinates_them(apart: RunningProject) -> None:
+    before = {site: pid_of(apart, site) for site in ("us", "eu")}
+    os.kill(apart.process()["pid"], signal.SIGKILL)
+    apart.change_something(1300)
+    apart.until_equal("named", "counts")
+    apart.document("up", "--detach", "--engine=local", "--sites=processes")
+    assert {site: pid_of(apart, site) for site in ("us", "eu")} == before, "those that run are found"
+    apart.change_something(1301)
+    apart.until_equal("named", "counts")
+
+
+def test_another_plan_is_applied_at_all_sites(apart: RunningProject) -> None:
+    apart.declare("named", "counts", "by_body")
+    applied = apart.document("apply")
+    assert applied["applied"] and not applied["failing"]
+    apart.change_something(1400)
+    apart.until_equal("named", "counts", "by_body")
+    assert {one["id"] for one in apart.document("status")["contracts"]} == {"named", "counts", "by_body"}
+
+
+def test_state_of_one_way_is_not_taken_for_that_of_the_other(apart: RunningProject) -> None:
+    apart.headrace("down")
+    assert "have run as processes" in apart.headrace("up", "--engine=local", status=2)
+    apart.document("up", "--detach", "--engine=local", "--sites=processes")
