@@ -54,6 +54,9 @@ def test_views_of_two_sites_are_kept_by_a_process_for_each(apart: RunningProject
     for number in range(1000, 1010):
         apart.change_something(number)
     apart.until_equal("named", "counts")
+    apart.change_something(1010)
+    compared = apart.document("audit", "--recompute")["recompute"]
+    assert [(one["contract"], one["equal"]) for one in compared] == [(n, True) for n in ("by_pid", "counts", "named")]
     contracts = {one["id"]: one["site"] for one in apart.document("status")["contracts"]}
     assert contracts == {"named": "eu", "counts": "us", "by_pid": "eu"}
     for site, one in found.items():

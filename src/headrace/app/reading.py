@@ -289,6 +289,8 @@ def compare_views(
     from headrace.site.process import running_process
 
     folder = Folder(directory)
+    if read_sites(folder):
+        return _compare_sites(folder, environment, say)
     if running_process(folder) is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     with _reader(directory) as reader:
@@ -298,6 +300,30 @@ def compare_views(
         found = compare(reader, folder, environment, ask_for_views(reader.ledger), watch)
         tell_compared(reader.ledger, found)
         return found
+
+
+def _compare_sites(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> ComparedViews:
+    """Compares the views of all sites that run as processes of their own, at one time."""
+    from contextlib import closing
+
+    from headrace.coordinate.compare.committing import tell_compared
+    from headrace.coordinate.compare.compare import ComparisonWatch
+    from headrace.coordinate.compare.compare import compare_views as compare
+    from headrace.coordinate.compare.joined import open_joined
+    from headrace.site.process import running_process
+
+    def is_gone() -> bool:
+        return all(running_process(site_folder(folder, site)) is None for site in read_sites(folder))
+
+    if is_gone():
+        what = f'the sites of the project in "{folder.project}" do not run'
+        raise UsageError(what, "start them with `headrace up --sites processes`")
+    with open_joined(folder) as (reader, push):
+        watch = ComparisonWatch(say, lambda contract: _trouble_of(folder, contract), is_gone)
+        found = compare(reader, folder, environment, push, watch)
+    with closing(folder.ledger()) as ledger:
+        tell_compared(ledger, found)
+    return found
 
 
 def _trouble_of(folder: Folder, contract: str) -> str | None:
