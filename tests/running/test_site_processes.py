@@ -75,6 +75,33 @@ def test_nothing_is_lost_when_a_site_is_killed(apart: RunningProject, site: str)
     apart.until_equal("named", "counts")
 
 
+def test_a_site_that_stands_still_delays_only_those_who_need_its_rows(apart: RunningProject) -> None:
+    apart.until_equal("named", "counts")
+    held = pid_of(apart, "us")
+    os.kill(held, signal.SIGSTOP)
+    try:
+        until(lambda: contract(apart, "named")["state"] == "late", "named is late, because users do not come")
+        until(lambda: 'site "us" has not answered' in contract(apart, "named")["reason"], "the reason is told")
+        before = contract(apart, "by_pid")["violations"]
+        apart.change_something(1250)
+        until(lambda: [1250] in [row[:1] for row in apart.document("show", "by_pid")["rows"]], "by_pid goes on")
+        assert contract(apart, "by_pid")["state"] == "kept"
+        assert contract(apart, "by_pid")["violations"] == before
+        links = {(one["from"], one["to"]): one["state"] for one in apart.document("status")["links"]}
+        assert links["us", "eu"] == "cut"
+        assert "us has not answered for" in apart.headrace("status")
+    finally:
+        os.kill(held, signal.SIGCONT)
+    apart.change_something(1251)
+    apart.until_equal("named", "counts")
+    until(lambda: contract(apart, "named")["state"] == "kept", "named is kept again")
+
+
+def contract(project: RunningProject, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in project.document("status")["contracts"] if one["id"] == name)
+    return found
+
+
 def test_sites_go_on_without_the_process_that_coordinates_them(apart: RunningProject) -> None:
     before = {site: pid_of(apart, site) for site in ("us", "eu")}
     os.kill(apart.process()["pid"], signal.SIGKILL)

@@ -147,7 +147,7 @@ def _why_different(seen: ServiceSnapshot, running: Running, contract: str) -> st
 def _why_late(seen: ServiceSnapshot, running: Running, entry: ContractPlan, behind: str) -> str:
     """How far behind it is, and what holds it up, as far as somebody has told."""
     watched = next(one for one in running.watched if one.contract == entry.contract)
-    cause = find_cause(seen.troubles.get, watched.sources, watched.databases, seen.absence)
+    cause = find_cause(seen.troubles.get, watched.sources, watched.databases, seen.absence, watched.links)
     cause = cause or find_slow_link(watched.links, seen.queues)
     if cause is None and entry.contract in seen.copies:
         cause = say_writing(seen.copies[entry.contract], seen.now_s)

@@ -93,9 +93,10 @@ def _links(seen: ServiceSnapshot) -> list[dict[str, Any]]:
             "simulated": seen.simulated,
             "waiting_bytes": seen.queues.get(ends, idle).waiting_bytes,
             "behind_s": seen.queues.get(ends, idle).arrives_s,
-            "state": "sending" if ends in seen.queues else "idle",
+            "state": "cut" if ends in seen.silent else "sending" if ends in seen.queues else "idle",
+            "since": seen.silent.get(ends),
         }
-        for ends in sorted({*seen.sent, *seen.queues})
+        for ends in sorted({*seen.sent, *seen.queues, *seen.silent})
     ]
 
 

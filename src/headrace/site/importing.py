@@ -36,7 +36,8 @@ log = logging.getLogger("headrace.service")
 
 WORKERS = 4
 """Copies of one other site that are on their way at once."""
-HEAR_EVERY_S = 0.25
+HEAR_EVERY_S, HEAR_AT_LEAST_EVERY_S, HEAR_WITHIN = 0.2, 2.0, 0.1
+"""How often to listen to other sites: at this share of the shortest freshness, within bounds."""
 ANSWER_WITHIN_S = 5.0
 """How long another site may take to push what it is asked for before it says how far it is."""
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -98,6 +99,8 @@ class Importing:
     arrived: Callable[[Pushed, int], None]
     lost: Callable[[str, str], None]
     clock: Callable[[], int]
+    shortest_s: Callable[[], float] = lambda: 0.0
+    """The shortest freshness that is promised anywhere."""
 
     def __post_init__(self) -> None:
         self._queues = {name: _Queue(peer) for name, peer in self.peers.items()}
@@ -149,6 +152,11 @@ class Importing:
                 heapq.heappush(queue.waiting, (deadline, copy))
                 queue.there.notify()
 
+    def find_silent(self) -> dict[tuple[str, str], float]:
+        """Links from sites that do not answer, and since when (seconds since 1970)."""
+        since = {(name, self.site): queue.silent_since for name, queue in self._queues.items()}
+        return {ends: found for ends, found in since.items() if found is not None}
+
     def find_under_way(self) -> frozenset[str]:
         return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted))
 
@@ -162,7 +170,7 @@ class Importing:
 
     def _hear(self, name: str) -> None:
         queue, stop = self._queues[name], self.threads.stop
-        while not stop.wait(HEAR_EVERY_S if queue.silent_since is None else BACKOFF_S[2]):
+        while not stop.wait(self._pause_s() if queue.silent_since is None else BACKOFF_S[2]):
             try:
                 self._reach[name] = queue.peer.hear_reach(self.site)
                 self._answers(name)
@@ -170,6 +178,10 @@ class Importing:
                 self._answers(name)
             except ConnectError as error:
                 self._is_silent(name, error)
+
+    def _pause_s(self) -> float:
+        """How often to listen: what is heard late adds to the lag of those who are promised most."""
+        return min(max(HEAR_EVERY_S, HEAR_WITHIN * self.shortest_s()), HEAR_AT_LEAST_EVERY_S)
 
     def _bring(self, name: str) -> None:
         queue, stop = self._queues[name], self.threads.stop

@@ -219,7 +219,14 @@ class Service:
             arrived=self.rounds.take_brought,
             lost=self._start_anew,
             clock=self.clock,
+            shortest_s=self._find_shortest,
         )
+
+    def _find_shortest(self) -> float:
+        """The shortest freshness that is promised, here or at other sites."""
+        plan = None if self.running is None else self.running.plan
+        promised = () if plan is None else (*plan.contracts, *plan.elsewhere)
+        return min((entry.freshness_s for entry in promised), default=0.0)
 
     def close(self) -> None:
         """Abandons threads that wait for a hung database, as a kill would: all that counts is in the ledger."""
@@ -256,7 +263,7 @@ class Service:
 
     def cause_of(self, watched: WatchedContract) -> str | None:
         """Why a contract is late, as far as that is known."""
-        found = find_cause(self.troubles.get, watched.sources, watched.databases, self.absence())
+        found = find_cause(self.troubles.get, watched.sources, watched.databases, self.absence(), watched.links)
         slow = find_slow_link(watched.links, self.look_at_links())
         return found or slow or self.deliveries.find_cause(watched.contract)
 

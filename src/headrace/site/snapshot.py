@@ -46,7 +46,8 @@ class ServiceSnapshot:
     or incomplete. `looked` is what the last look found, `records` what became of promises until then. Contracts that
     are `loaded` have a view that can be read. `last_push_s` is by vertex. `sent` are bytes by link, (from, to);
     `simulated` if links are, and `queues` are what is on its way over them. `copies` are how far the copies of
-    contracts are; `now_s` is on the clock that nobody sets.
+    contracts are; `now_s` is on the clock that nobody sets. `silent` are links from sites that do not answer, and since
+    when.
     """
 
     now: int
@@ -73,6 +74,7 @@ class ServiceSnapshot:
     upkeep_s: float = 0.0
     now_s: float = 0.0
     queues: Mapping[Ends, LinkQueue] = field(default_factory=dict)
+    silent: Mapping[Ends, float] = field(default_factory=dict)
 
 
 def take_snapshot(service: Service) -> ServiceSnapshot:
@@ -97,6 +99,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         sent=service.accounts.sent.copy(),
         simulated=service.links_take_time,
         queues=service.look_at_links(),
+        silent={} if service.importing is None else service.importing.find_silent(),
         slots=tuple(service.slots.found),
         absence=service.absence(),
         error=find_error(service),

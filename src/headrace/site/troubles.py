@@ -95,10 +95,12 @@ def find_cause(
     sources: Iterable[str],
     databases: Iterable[str],
     absence: Absence | None,
+    links: Iterable[tuple[str, str]] = (),
 ) -> str | None:
-    """What holds up a view that reads these, as far as somebody has told."""
+    """What holds up a view that reads these over some links, as far as somebody has told."""
     of_sources = [kind + name for kind in (SOURCE, REREAD) for name in sorted(sources)]
-    keys = [*of_sources, *(CAPTURE + name for name in databases)]
+    of_sites = [SITE + origin for origin, _ in sorted(links)]
+    keys = [*of_sources, *(CAPTURE + name for name in databases), *of_sites]
     told = next((one.what for key in keys if (one := told_of(key)) is not None), None)
     if told is not None or absence is None:
         return told

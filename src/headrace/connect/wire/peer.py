@@ -17,7 +17,7 @@ from headrace.model.wish import CopyWish
 from headrace.run.push.engine import NotThereYet
 from headrace.run.push.exports import ChangesGone, Segment, SentChanges
 
-ANSWER_WITHIN_S = 10.0
+ANSWER_WITHIN_S, HEARD_WITHIN_S = 10.0, 3.0
 CONTENTS_WITHIN_S = 600.0
 """To send what a view starts from, however large it is: between two pieces of it no more than this may pass."""
 
@@ -37,7 +37,7 @@ class HttpPeer:
     find: Callable[[], PeerAddress | None]
 
     def hear_reach(self, site: str) -> Mapping[str, int]:
-        return self._ask_for_times("reach", site)
+        return self._ask_for_times("reach", site, HEARD_WITHIN_S)
 
     def find_starts(self, site: str) -> Mapping[str, int]:
         return self._ask_for_times("starts", site)
@@ -52,8 +52,8 @@ class HttpPeer:
         _, body = self._ask("contents", {"copy": copy, "at": t}, CONTENTS_WITHIN_S)
         return read_rows(body)
 
-    def _ask_for_times(self, what: str, site: str) -> Mapping[str, int]:
-        _, body = self._ask(what, {"site": site}, ANSWER_WITHIN_S)
+    def _ask_for_times(self, what: str, site: str, within_s: float = ANSWER_WITHIN_S) -> Mapping[str, int]:
+        _, body = self._ask(what, {"site": site}, within_s)
         found: Mapping[str, int] = json.loads(body)
         return found
 

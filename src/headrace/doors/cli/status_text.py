@@ -23,10 +23,11 @@ WAITS = "small pushes continue without it; large pushes and loading wait"
 
 def status_text(document: Document, now: float) -> str:
     service, slots, moves = document["service"], document["slots"], document.get("moves", ())
-    troubles, links = _troubles(document.get("troubles", ()), now), _links(document.get("links", ()))
+    troubles, links = _troubles(document.get("troubles", ()), now), _links(document.get("links", ()), now)
     checks = _checks(document.get("checks", {}), now)
     lines = (
         _service(service, now),
+        _sites(document.get("sites", ())),
         troubles,
         _contracts(document),
         feed_table(document.get("feeds", ())),
@@ -188,10 +189,19 @@ def _name_vertices(ids: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _links(links: Sequence[Document]) -> Iterator[str]:
+def _sites(sites: Sequence[Document]) -> Iterator[str]:
+    """Sites that run as processes of their own."""
+    for site in sites:
+        process = "has no process yet" if site["pid"] is None else f"process {site['pid']}, {site['state']}"
+        yield f"  site {site['id']}: {process}"
+
+
+def _links(links: Sequence[Document], now: float) -> Iterator[str]:
     for link in links:
         how = " over a simulated link" if link["simulated"] else ""
         told = f"{link['from']} to {link['to']}: {amounts.format_bytes(link['sent_bytes'])} sent{how}"
+        if link.get("state") == "cut":
+            told += f"; {link['from']} has not answered for {amounts.format_seconds(round(now - link['since']))}"
         if link.get("waiting_bytes"):
             arrives = amounts.format_seconds(round(link["behind_s"], 1))
             told += f"; {amounts.format_bytes(link['waiting_bytes'])} wait, and arrive in {arrives}"
