@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from headrace.site.folder import Folder
@@ -126,3 +132,36 @@ def test_state_of_one_way_is_not_taken_for_that_of_the_other(apart: RunningProje
     apart.headrace("down")
     assert "have run as processes" in apart.headrace("up", "--engine=local", status=2)
     apart.document("up", "--detach", "--engine=local", "--sites=processes")
+
+
+def go_on(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_views_are_right_after_kills_and_standstills_under_load(apart: RunningProject) -> None:
+    chance, number = random.Random(7), 2000
+    for _ in range(12):
+        site = chance.choice(["us", "eu"])
+        process = running_process(site_folder(Folder(apart.folder), site))
+        victims = [] if process is None else [process.pid, *(one.pid for one in psutil.Process(process.pid).children())]
+        coordinator = running_process(Folder(apart.folder))
+        victims += [] if coordinator is None else [coordinator.pid]
+        victim = chance.choice(victims)
+        if chance.random() < 0.3:
+            os.kill(victim, signal.SIGSTOP)
+            threading.Timer(8.0, partial(go_on, victim)).start()
+        else:
+            os.kill(victim, signal.SIGKILL)
+        for _ in range(20):
+            number += 1
+            apart.change_something(number)
+            time.sleep(0.2)
+        if running_process(Folder(apart.folder)) is None:
+            apart.document("up", "--detach", "--engine=local", "--sites=processes")
+    time.sleep(9.0)
+    apart.until_equal("named", "counts")
+    compared = apart.document("audit", "--recompute")["recompute"]
+    assert all(one["equal"] for one in compared) and len(compared) == 3, compared

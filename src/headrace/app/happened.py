@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from headrace.model.errors import UnknownName, nearest_name
 from headrace.model.event_wire import EventsAsked, event_document
 from headrace.model.events import Event
 from headrace.site.folder import Folder
+from headrace.site.site_folders import read_sites, site_folder
 
 __all__ = ["EventsAsked", "check_contract", "event_document", "read_events"]
 
@@ -24,20 +26,26 @@ def read_events(directory: Path, asked: EventsAsked, follow: threading.Event | N
     folder = Folder(directory)
     if not folder.exists:
         raise never_ran(directory)
-    ledger = folder.ledger()
-    try:
-        newest = ledger.events(NEWEST)  # first: what comes while we read the others is read afterwards
-        found = ledger.events(replace(asked, latest=True))
-        if asked.contract is not None and not found:
+    with ExitStack() as stack:
+        ledgers = [stack.enter_context(closing(one.ledger())) for one in _find_folders(folder)]
+        # First: what comes while we read the others is read afterwards.
+        newest = [ledger.events(NEWEST) for ledger in ledgers]
+        found = [ledger.events(replace(asked, latest=True)) for ledger in ledgers]
+        if asked.contract is not None and not any(found):
             check_contract(folder, asked.contract)
-        yield from (one.event for one in found)
-        last = max((one.number for one in (*newest, *found)), default=0)
+        yield from sorted((one.event for some in found for one in some), key=lambda event: event.at)[-asked.limit :]
+        last = [max((one.number for one in (*new, *some)), default=0) for new, some in zip(newest, found, strict=True)]
         while follow is not None and not follow.wait(LOOK_EVERY_S):
-            for one in ledger.events(replace(asked, after=last, latest=False)):
-                yield one.event
-                last = one.number
-    finally:
-        ledger.close()
+            for number, ledger in enumerate(ledgers):
+                for one in ledger.events(replace(asked, after=last[number], latest=False)):
+                    yield one.event
+                    last[number] = one.number
+
+
+def _find_folders(folder: Folder) -> list[Folder]:
+    """Where events are: with the project, and with each site that runs as a process of its own."""
+    sites = (site_folder(folder, site) for site in read_sites(folder))
+    return [folder, *(one for one in sites if one.exists)]
 
 
 def check_contract(folder: Folder, contract: str) -> None:

@@ -101,6 +101,7 @@ class _Between:
         self.again = self._find_changed() | (self.asked & self.sources)
         self.unread = self._find_unread()
         known = find_ingested(wanted.program, existing) if running is None else frozenset(running.program.logs)
+        known |= wanted.program.exports.keys()  # what other sites have of this one: they say themselves how far
         logs = (name for name in self.existing.logs if not name.startswith(SPOOL))
         self.stale = frozenset(name for name in logs if name not in known)
         spools = [SPOOL + source for source in (*self.again, *self.unread)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import UsageError, WireError
@@ -90,8 +89,3 @@ def refuse_state_of_processes(folder: Folder) -> None:
         what = f'the sites of the project in "{folder.project}" have run as processes, and their rows are with them'
         hint = f'go on with `headrace up --sites processes`, or move "{folder.root}" away to load everything again'
         raise UsageError(what, hint)
-
-
-def list_folders(folder: Folder) -> list[Path]:
-    """The folders of all sites that run apart."""
-    return [site_folder(folder, site).project for site in read_sites(folder)]
