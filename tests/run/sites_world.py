@@ -16,7 +16,7 @@ from headrace.model.plan import Plan
 from headrace.model.relation import Relation
 from headrace.run.push.exports import ChangesGone, Exports, Segment
 from headrace.run.push.imports import commit_segment
-from headrace.testing.worlds import RunningWorld
+from headrace.testing.worlds import START, RunningWorld
 
 
 @dataclass
@@ -55,13 +55,16 @@ class SitesWorld:
     plan: Plan
     queries: Mapping[str, Relation]
     folder: Path
+    start: int = START
     worlds: dict[str, RunningWorld] = field(default_factory=dict)
     neighbours: dict[str, DirectNeighbours] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for site in self.plan.catalogue.sites:
             (self.folder / site).mkdir()
-            self.worlds[site] = RunningWorld(self.plan.at_site(site), self.queries, self.folder / site)
+            self.worlds[site] = RunningWorld(
+                self.plan.at_site(site), self.queries, self.folder / site, start=self.start
+            )
         self.open()
 
     def open(self) -> None:
@@ -90,10 +93,10 @@ class SitesWorld:
     def now(self) -> int:
         return max(world.now for world in self.worlds.values())
 
-    def capture(self, changes: Mapping[str, ZSet]) -> None:
+    def capture(self, changes: Mapping[str, ZSet], step: int = 10) -> None:
         """One transaction of all databases."""
         for world in self.worlds.values():
-            world.capture(changes)
+            world.capture(changes, step)
         self._tell()
 
     def load(self) -> None:

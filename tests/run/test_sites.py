@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from headrace.model.errors import Conflict, EvaluationError
+from headrace.app.site_processes import refuse_what_needs_one_process
+from headrace.meaning.scalar_time import micros
+from headrace.model.errors import Conflict, EvaluationError, UsageError
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import NoAnswer
 from headrace.run.push.exports import ChangesGone
 from headrace.run.push.imports import commit_segment
 from headrace.testing import SCHEMA, changes, queries, tables
-from headrace.testing.worlds import quick_folder
+from headrace.testing.worlds import START, quick_folder
 from tests.examples import examples
+from tests.run.push.test_evaluate_here import world_in_full
 from tests.run.sites_world import SitesWorld
 from tests.run.test_crashes import VIEWS
-from tests.run.test_engine import ANY_SIZE, SITES, world_of
+from tests.run.test_engine import ANY_SIZE, MINUTE, SITES, TIMED, world_of
 
 
-def apart(texts: list[str], target: str, folder: Path) -> SitesWorld:
-    whole = world_of(texts, target, folder)
-    return SitesWorld(whole.plan, whole.queries, folder)
+def apart(texts: list[str], target: str, folder: Path, start: int = START) -> SitesWorld:
+    whole = world_of(texts, target, folder, start)
+    return SitesWorld(whole.plan, whole.queries, folder, start)
 
 
 def test_the_parts_of_all_sites_are_the_whole_program(tmp_path: Path):
@@ -114,6 +118,28 @@ def test_any_views_are_right_where_sites_run_apart(data, texts, target):
             live(data, apart(texts, target, Path(folder)), batches=2)
         except (EvaluationError, NoAnswer):
             reject()
+
+
+def test_views_in_full_are_refused_by_name(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"refreshed in full \(c_v0_m2\) cannot run its sites as processes"):
+        refuse_what_needs_one_process(world_in_full(VIEWS[:1], ["m2"], tmp_path).plan)
+
+
+@pytest.mark.parametrize("target", ["m1", "m2"])
+@pytest.mark.parametrize("text", TIMED)
+@settings(ANY_SIZE, max_examples=examples(2))
+@given(data=st.data())
+def test_rows_come_and_go_as_time_passes_where_sites_run_apart(text, target, data):
+    with quick_folder() as folder:
+        world = apart([text], target, Path(folder), micros(dt.datetime(2024, 2, 29, 11, 50)))
+        world.capture(data.draw(tables(max_rows=6)))
+        world.load()
+        for _ in range(4):
+            world.capture(data.draw(changes(world.history[world.now])), data.draw(st.integers(1, 40)) * MINUTE)
+            world.capture({}, data.draw(st.sampled_from((1, 45 * MINUTE, 300 * MINUTE, 30 * 24 * 60 * MINUTE))))
+            for site, one in world.worlds.items():
+                assert world.push(site, list(one.program.tasks), world.now) == []
+            assert world.wrong() == []
 
 
 @pytest.mark.long

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from headrace.site.folder import Folder
@@ -134,6 +133,10 @@ def test_state_of_one_way_is_not_taken_for_that_of_the_other(apart: RunningProje
     apart.document("up", "--detach", "--engine=local", "--sites=processes")
 
 
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def go_on(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
@@ -146,7 +149,7 @@ def test_views_are_right_after_kills_and_standstills_under_load(apart: RunningPr
     for _ in range(12):
         site = chance.choice(["us", "eu"])
         process = running_process(site_folder(Folder(apart.folder), site))
-        victims = [] if process is None else [process.pid, *(one.pid for one in psutil.Process(process.pid).children())]
+        victims = [] if process is None else [process.pid, *children_of(process.pid)]
         coordinator = running_process(Folder(apart.folder))
         victims += [] if coordinator is None else [coordinator.pid]
         victim = chance.choice(victims)

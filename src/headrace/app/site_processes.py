@@ -288,7 +288,11 @@ def _taking(folder: Folder) -> Iterator[tuple[Ledger, Lease]]:
 
 def refuse_what_needs_one_process(plan: Plan) -> None:
     """Raises UsageError for projects that cannot run apart yet."""
-    for what, found in (("feeds", plan.feeds), ("templates", plan.templates)):
+    recomputed = [name for name, edge in plan.graph.edges.items() if edge.is_recomputed]
+    in_full = sorted({contract for name in recomputed for contract in plan.vertex_figures[name].serves})
+    # A view in full is known at the times of its own pushes alone: at another site, a copy could start in between.
+    views = f"views that are refreshed in full ({', '.join(in_full)})"
+    for what, found in (("feeds", plan.feeds), ("templates", plan.templates), (views, in_full)):
         if found:
             hint = "run it with `headrace up --sites inside`, which is the default"
             raise UsageError(f"a project with {what} cannot run its sites as processes of their own yet", hint)

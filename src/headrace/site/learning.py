@@ -25,6 +25,7 @@ from headrace.observe.times import (
     observe_push,
     seconds_of,
 )
+from headrace.run.compile.timers import find_whole
 from headrace.run.push.push import Pushed
 
 VERSION = 3
@@ -65,7 +66,10 @@ class Learning:
 
     def alone(self) -> Callable[[str, float], float]:
         """Seconds of a push by itself, from the vertex and the seconds of changes that it lacks."""
-        return predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
+        predict = predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
+        if self.plan.site is None:
+            return predict
+        return lambda vertex, batch_s: predict(find_whole(vertex), batch_s)  # of other sites' vertices, parts are here
 
     def work(self) -> Callable[[str, float], float]:
         """Seconds that a push adds to a job."""

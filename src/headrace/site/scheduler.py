@@ -74,7 +74,9 @@ class Scheduler:
         if self._paths is None:
             plan, program = self.running.plan, self.running.program
             exports = promise_exports(plan, program)
-            self._paths = paths_of(plan.graph, plan.contracts, frozenset(self.running.forced), program.imports, exports)
+            forced, vertices = frozenset(self.running.forced), {entry.vertex for entry in exports}
+            parts = {name: program.tasks[name].reads for name in vertices if name not in plan.graph.vertices}
+            self._paths = paths_of(plan.graph, plan.contracts, forced, program.imports, exports, parts)
         return self._paths
 
     @property

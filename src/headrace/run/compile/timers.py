@@ -49,6 +49,11 @@ def with_timers(program: Program) -> Program:
     return replace(program, tasks={name: tasks[name] for name in order.static_order()}, logs=logs)
 
 
+def find_whole(name: str) -> str:
+    """The vertex of the plan that a task is, or is part of."""
+    return name.partition(HELPER)[0].removesuffix(BEFORE)
+
+
 def is_helper(vertex: str) -> bool:
     """Whether a task is not a vertex of the plan, but part of one."""
     return HELPER in vertex or vertex.endswith(BEFORE)

@@ -110,10 +110,14 @@ def paths_of(
     forced: frozenset[str] = frozenset(),
     imports: Collection[str] = (),
     exports: Iterable[Promised] = (),
+    parts: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Paths:
-    """What comes from other sites is like a source; what others have of this one is promised to them."""
+    """What comes from other sites is like a source; what others have of this one is promised to them. `parts` are those
+    of vertices at other sites that are pushed here, with what they read.
+    """
     made = {name: edge for name, edge in graph.edges.items() if name not in imports}
     inputs = {name: made[name].inputs if name in made else () for name in graph.vertices}
+    inputs |= parts or {}
     promised = (
         Promised(entry.contract, entry.vertex, entry.freshness_s, entry.contract in forced) for entry in contracts
     )
