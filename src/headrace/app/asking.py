@@ -20,6 +20,7 @@ from headrace.model.options import ApplyWishes
 from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
 from headrace.site.process import ServiceProcess, end_process, running_process
+from headrace.site.site_folders import read_sites, site_folder
 
 __all__ = [
     "HINT",
@@ -47,7 +48,16 @@ QUIET_S = 1.0
 
 def stop_project(directory: Path) -> ServiceProcess | None:
     """Ends the service of a project, and waits until it has; None if none runs."""
-    process = running_process(Folder(directory))
+    folder = Folder(directory)
+    process = running_process(folder)
+    # Sites that run as processes of their own end with the one that coordinates them, or now if that is gone.
+    ended = _end(process)
+    for site in read_sites(folder):
+        ended = _end(running_process(site_folder(folder, site))) or ended
+    return ended
+
+
+def _end(process: ServiceProcess | None) -> ServiceProcess | None:
     if process is not None:
         _refuse_elsewhere(process)
     if process is not None and not end_process(process, END_WITHIN_S):

@@ -33,7 +33,8 @@ def read_events(directory: Path, asked: EventsAsked, follow: threading.Event | N
         found = [ledger.events(replace(asked, latest=True)) for ledger in ledgers]
         if asked.contract is not None and not any(found):
             check_contract(folder, asked.contract)
-        yield from sorted((one.event for some in found for one in some), key=lambda event: event.at)[-asked.limit :]
+        every = [one.event for some in found for one in some]
+        yield from every if len(ledgers) == 1 else sorted(every, key=lambda event: event.at)[-asked.limit :]
         last = [max((one.number for one in (*new, *some)), default=0) for new, some in zip(newest, found, strict=True)]
         while follow is not None and not follow.wait(LOOK_EVERY_S):
             for number, ledger in enumerate(ledgers):

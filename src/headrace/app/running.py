@@ -110,11 +110,11 @@ class UpSettings:
 
 @dataclass(frozen=True, slots=True)
 class HostedSite:
-    """A site that runs as a process of its own: the project that it belongs to, the other sites, and what it runs."""
+    """A site that runs as a process of its own: the project that it belongs to, how to find others, what it runs."""
 
     site: str
     project: Path
-    peers: Mapping[str, SitePeer]
+    find_peer: Callable[[str], SitePeer]
     prepare: Callable[[ApplyWishes], Prepared]
 
 
@@ -249,7 +249,7 @@ def _make_service(
         stop=stop,
         links_now=links_now,
         site=None if alone is None else alone.site,
-        peers={} if alone is None else alone.peers,
+        find_peer=None if alone is None else alone.find_peer,
     )
     return service, watch
 

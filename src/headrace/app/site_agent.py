@@ -32,7 +32,7 @@ from headrace.site.engine.settings import engine_to_start
 from headrace.site.engine.start import start_engine
 from headrace.site.folder import Folder
 from headrace.site.process import running_process
-from headrace.site.site_folders import read_part, read_sites, site_folder
+from headrace.site.site_folders import read_part, site_folder
 
 
 def run_agent(
@@ -52,12 +52,15 @@ def run_agent(
     folder.prepare()
     log_to(folder.root / "service.log")
     recovered = tell_remains(folder, say)
-    peers = {name: HttpPeer(name, _find_where(project, name)) for name in read_sites(project) if name != site}
-    alone = HostedSite(site, project.project, peers, partial(prepare_part, folder))
+    alone = HostedSite(site, project.project, partial(_find_peer, project), partial(prepare_part, folder))
     began, engine = time.monotonic(), start_engine(declared, folder)
     with open_host(folder, environment, engine, settings, serve, recovered, alone) as host, note_signals(host.stop):
         host.start(host.prepare(ApplyWishes()))
         keep_promises(host, say, lambda phase: say(say_phase(phase, host, began)))
+
+
+def _find_peer(project: Folder, site: str) -> HttpPeer:
+    return HttpPeer(site, _find_where(project, site))
 
 
 def _find_where(project: Folder, site: str) -> Callable[[], PeerAddress | None]:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from headrace.connect.wire.rows import AFTER, MEDIA_TYPE, REACH, UPTO, write_rows
 from headrace.coordinate.host import ServiceHost
+from headrace.model.errors import EvaluationError
 from headrace.model.wish import CopyWish
 from headrace.run.push.engine import NotThereYet
 from headrace.run.push.exports import ChangesGone
@@ -40,11 +41,17 @@ def send_changes(host: ServiceHost, copy: str, after: int, wish: CopyWish, withi
         headers = {AFTER: str(sent.segment.after), UPTO: str(sent.segment.upto), REACH: str(sent.reach)}
         return SiteAnswer(write_rows(sent.segment.rows), MEDIA_TYPE, headers=headers)
 
-    return _answer(read)
+    try:
+        return _answer(read)
+    except EvaluationError as error:  # the row stays among these changes: the copy starts anew once the row is good
+        return _refuse(HTTPStatus.GONE, error)
 
 
 def send_contents(host: ServiceHost, copy: str, t: int) -> SiteAnswer:
-    return _answer(lambda: SiteAnswer(write_rows(host.service.exporting.read_contents(copy, t)), MEDIA_TYPE))
+    try:
+        return _answer(lambda: SiteAnswer(write_rows(host.service.exporting.read_contents(copy, t)), MEDIA_TYPE))
+    except EvaluationError as error:
+        return _refuse(HTTPStatus.TOO_EARLY, error)
 
 
 def _say(found: object) -> SiteAnswer:

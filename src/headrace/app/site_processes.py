@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -27,7 +28,7 @@ from headrace.connect.service_client import ask
 from headrace.connect.signals import note_signals
 from headrace.coordinate.host import Applied, Prepared
 from headrace.coordinate.site_statuses import find_sites_status
-from headrace.model.errors import ConnectError, LeaseHeld, UsageError
+from headrace.model.errors import ConnectError, Fenced, HeadraceError, LeaseHeld, UsageError
 from headrace.model.log import Lease
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan
@@ -105,8 +106,11 @@ class Coordinator:
     state: State = State.LOADING
 
     def __post_init__(self) -> None:
-        self._turn = threading.Lock()
+        self._turn = threading.Lock()  # held while a plan is applied
+        self._starting = threading.Lock()  # held to look after processes: two threads do
         self._processes: dict[str, _SiteProcess] = {}
+        self._behind: set[str] = set()
+        """Sites that run, and may not have gone over to the part that was written for them."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -117,13 +121,18 @@ class Coordinator:
     def tell_parts(self, prepared: Prepared) -> None:
         """Writes down what each site is to run: a site that runs nothing has an empty part."""
         plan = prepared.plan
-        sites = tuple(dict.fromkeys((*self.sites, *_used_sites(plan))))
+        for gone in [site for site in self.sites if site not in plan.catalogue.sites]:
+            self._end(gone)
+        there = (site for site in self.sites if site in plan.catalogue.sites)
+        sites = tuple(dict.fromkeys((*there, *_used_sites(plan))))
         note_sites(self.folder, sites)
         for site in sites:
             here = site_folder(self.folder, site)
             before = read_part(here)
             part = SitePart(1 if before is None else before.number + 1, plan.at_site(site), prepared.forced)
             write_part(here, part)
+            if running_process(here) is not None:
+                self._behind.add(site)
         self.folder.save_running(plan, plan_document(plan))
         write_forced(self.folder, plan, prepared.forced)
         self.plan = plan
@@ -133,21 +142,39 @@ class Coordinator:
         with self._turn:
             prepared = prepare_beside_lost(self.folder.project, self.environment, wishes)
             refuse_what_needs_one_process(prepared.plan)
-            if prepared.change is not None and prepared.change.is_nothing:
-                return Applied(replace(prepared, steps=()), done=not wishes.dry_run)
+            is_same = prepared.change is not None and prepared.change.is_nothing
+            if is_same:
+                prepared = replace(prepared, steps=())
             if wishes.dry_run:
                 return Applied(prepared, done=False)
-            self.tell_parts(prepared)
-            self.look_after_processes()
-            with ThreadPoolExecutor(max(1, len(self.sites))) as asking:
-                failing = [one for found in asking.map(self._apply_at, self.sites) for one in found.items()]
-            return Applied(prepared, done=True, failing=dict(failing))
+            if not is_same:
+                self.tell_parts(prepared)
+                self.look_after_processes()
+            return Applied(prepared, done=True, failing=self._apply_behind())
+
+    def catch_up(self) -> None:
+        """Has sites go over to their parts that could not before. Tries again later if they cannot now."""
+        if self._behind and self._turn.acquire(blocking=False):
+            try:
+                self._apply_behind()
+            except HeadraceError as error:
+                log.warning("a site has not gone over to its part: %s", error)
+            finally:
+                self._turn.release()
+
+    def _apply_behind(self) -> dict[str, str]:
+        """Why contracts are not loaded, by contract. Raises what a site has refused; it stays behind then."""
+        behind = sorted(self._behind)
+        with ThreadPoolExecutor(max(1, len(behind))) as asking:
+            failing = [one for found in asking.map(self._apply_at, behind) for one in found.items()]
+        return dict(failing)
 
     def _apply_at(self, site: str) -> Mapping[str, str]:
         """Has a site go over to its part; why contracts are not loaded there, by contract."""
         process = self._wait_for_process(site)
         body = {"replan": False, "force": [], "dry_run": False}
         found = ask(process.port, process.token, "POST", "/apply", body, within_s=APPLIED_WITHIN_S)
+        self._behind.discard(site)
         failing: Mapping[str, str] = found.get("failing", {})
         return failing
 
@@ -165,6 +192,10 @@ class Coordinator:
 
     def look_after_processes(self) -> None:
         """Starts the processes of sites that do not run."""
+        with self._starting:
+            self._look_after_processes()
+
+    def _look_after_processes(self) -> None:
         for site in self.sites:
             known = self._processes.setdefault(site, _SiteProcess())
             if known.pid is not None and exit_status(known.pid) is not None:
@@ -191,9 +222,18 @@ class Coordinator:
         return pid
 
     def end_processes(self) -> None:
-        found = [running_process(site_folder(self.folder, site)) for site in self.sites]
-        with ThreadPoolExecutor(max(1, len(found))) as ending:
-            list(ending.map(lambda process: process is None or end_process(process, END_WITHIN_S), found))
+        """Ends all sites. Those that have just been started end too, as soon as they are there."""
+        with self._starting, ThreadPoolExecutor(max(1, len(self.sites))) as ending:
+            list(ending.map(self._end, self.sites))
+
+    def _end(self, site: str) -> None:
+        known = self._processes.get(site)
+        if known is not None and known.pid is not None and exit_status(known.pid) is None:
+            with suppress(ProcessLookupError):
+                os.kill(known.pid, signal.SIGTERM)
+        process = running_process(site_folder(self.folder, site))
+        if process is not None and not end_process(process, END_WITHIN_S):
+            log.warning("process %d of site %s did not end", process.pid, site)
 
     # Telling
 
@@ -238,9 +278,11 @@ def run_sites(
             host.tell_parts(prepared)
             _coordinate(host, ledger, lease, say)
         finally:
-            host.end_processes()
-            host.state = State.STOPPED
-            host.write_status()
+            if host.stop.is_set():  # otherwise something is wrong here, and sites go on
+                host.end_processes()
+                host.state = State.STOPPED
+            with suppress(OSError, HeadraceError):
+                host.write_status()
             server.stop()
             forget_process(folder)
     return prepared
@@ -251,22 +293,29 @@ def _coordinate(host: Coordinator, ledger: Ledger, lease: Lease, say: Say) -> No
     began, renewed, written, phase = time.monotonic(), time.monotonic(), 0.0, ""
     while not host.stop.wait(LOOK_EVERY_S):
         now = time.monotonic()
-        host.look_after_processes()
-        if now - renewed > LEASE_S / 4:
-            ledger.renew(lease, LEASE_S)
-            renewed = now
         if now - written < STATUS_EVERY_S:
             continue
         written = now
-        status = host.status()
-        waiting = [site["id"] for site in status["sites"] if site["state"] != State.RUNNING]
-        if host.state is State.LOADING and not waiting:
-            host.state = State.RUNNING
-            say(f"running after {now - began:.1f} s: {', '.join(host.sites)}")
-        elif host.state is State.LOADING and (told := f"starting {', '.join(waiting)}") != phase:
-            phase = told
-            say(phase)
-        host.write_status()
+        try:
+            host.look_after_processes()
+            if now - renewed > LEASE_S / 4:
+                ledger.renew(lease, LEASE_S)
+                renewed = now
+            status = host.status()
+            waiting = [site["id"] for site in status["sites"] if site["state"] != State.RUNNING]
+            if host.state is State.LOADING and not waiting:
+                host.state = State.RUNNING
+                say(f"running after {now - began:.1f} s: {', '.join(host.sites)}")
+            elif host.state is State.LOADING and (told := f"starting {', '.join(waiting)}") != phase:
+                phase = told
+                say(phase)
+            elif host.state is State.RUNNING:
+                host.catch_up()
+            host.write_status()
+        except Fenced:
+            raise  # somebody else coordinates the project by now
+        except (OSError, HeadraceError) as error:  # a full disk, for example: sites go on, and so does this
+            log.warning("the sites could not be looked after: %s", error)
 
 
 @contextmanager

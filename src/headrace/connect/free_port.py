@@ -16,13 +16,17 @@ OUTGOING = 32_768
 """Where Linux begins with ports for outgoing connections, unless a machine says otherwise."""
 
 SETTING = Path("/proc/sys/net/ipv4/ip_local_port_range")
-ATTEMPTS = 100
+ATTEMPTS, ENOUGH = 100, 1_000
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Chosen at random, so that two processes that look at the same time rarely find the same."""
-    for _ in range(ATTEMPTS):
-        port = random.randrange(LOWEST, max(_first_outgoing(), LOWEST + 1))
+    """Chosen at random, so that two processes that look at the same time rarely find the same.
+
+    Where hardly any port is below the range of outgoing connections, any that is free will do.
+    """
+    first = _first_outgoing()
+    for _ in range(ATTEMPTS if first - LOWEST >= ENOUGH else 0):
+        port = random.randrange(LOWEST, first)
         try:
             return _bind(host, port)
         except OSError:

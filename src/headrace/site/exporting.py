@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -22,8 +23,8 @@ class Exporting:
 
     engine: Callable[[], Engine | None]
     wish: Callable[[str, CopyWish], None]
-    runs: Callable[[], bool]
-    """Whether rounds push; if not yet, whoever asks has what is loaded pushed."""
+    is_pushed: Callable[[str], bool]
+    """Whether rounds push a copy; if not yet, whoever asks for it has what is loaded pushed."""
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def find_starts(self, site: str) -> dict[str, int]:
@@ -39,7 +40,7 @@ class Exporting:
         if self._time_of(exports, reads) < wish.t:
             self.wish(copy, wish)
             while self._time_of(exports, reads) < wish.t and time.monotonic() < until:
-                if not self.runs():
+                if not self.is_pushed(copy):
                     self._push(exports.engine, reads, wish.t)
                 time.sleep(LOOK_EVERY_S)
         return SentChanges(exports.read_changes(copy, after), 0, exports.engine.watermark(reads))
@@ -51,7 +52,7 @@ class Exporting:
         """Pushes as far as everything is there: sites wait for each other while they load."""
         times = engine.ledger.times()
         there = min([t, engine.watermark(reads), *(times.get(name, t) for name in engine.program.imports_of(reads))])
-        with self._turn:
+        with self._turn, nullcontext() if engine.turn is None else engine.turn:
             engine.push(reads, there)
 
     def _time_of(self, exports: Exports, reads: tuple[str, ...]) -> int:

@@ -23,6 +23,7 @@ import pyarrow as pa
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.wish import CopyWish
+from headrace.model.words import name_id
 from headrace.run.ports import Ledger
 from headrace.run.push.engine import Engine, NotThereYet
 from headrace.run.push.exports import ChangesGone, SentChanges
@@ -43,7 +44,8 @@ ANSWER_WITHIN_S = 5.0
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SILENT_S = 5.0
 """A site that has not answered for this long is told of."""
-BROUGHT_WITHIN_S = 60.0
+BROUGHT_WITHIN_S = 20.0
+"""How long a view that is loaded waits for copies: whoever loads holds turns that others want."""
 LOOK_EVERY_S = 0.05
 MEND = "start the site's process again, or mend the network; what it missed is sent then"
 
@@ -78,6 +80,8 @@ class _Queue:
     """A heap of those that nobody is bringing."""
     there: threading.Condition = field(default_factory=threading.Condition)
     failures: int = 0
+    failing: dict[str, float] = field(default_factory=dict)
+    """Copies that do not come although the site answers, and since when."""
     silent_since: float | None = None
 
 
@@ -85,64 +89,85 @@ class _Queue:
 class Importing:
     """Implements `run.ports.Neighbours` and `site.rounds.Bringing`.
 
-    `engine` is that of what runs or is loaded. `arrived` is told of what has come, with the turn to push; `lost` of
-    copies that have to start anew.
+    `find_peer` knows any other site. `engine` is that of what runs or is loaded. `arrived` is told of what has come,
+    with the turn to push. Copies that have to start anew are noted until somebody who may forget them does.
     """
 
     site: str
-    peers: Mapping[str, SitePeer]
+    find_peer: Callable[[str], SitePeer]
     ledger: Ledger
     turns: Turns
     troubles: Troubles
     threads: GuardedThreads
     engine: Callable[[], Engine | None]
     arrived: Callable[[Pushed, int], None]
-    lost: Callable[[str, str], None]
     clock: Callable[[], int]
     shortest_s: Callable[[], float] = lambda: 0.0
     """The shortest freshness that is promised anywhere."""
 
     def __post_init__(self) -> None:
-        self._queues = {name: _Queue(peer) for name, peer in self.peers.items()}
+        self._queues: dict[str, _Queue] = {}
         self._reach: dict[str, Mapping[str, int]] = {}
+        self._lost: dict[str, str] = {}
+        self._turn = threading.Lock()  # held for a moment: to add a queue, or what is lost
 
-    def start(self) -> None:
-        for name in self.peers:
-            self.threads.start(partial(self._hear, name), f"hear {name}")
-            for number in range(WORKERS):
-                self.threads.start(partial(self._bring, name), f"bring {name} {number}")
+    def _queue_of(self, name: str) -> _Queue:
+        """The wishes of another site, whose threads start with the first: a plan may bring in sites at any time."""
+        with self._turn:
+            found = self._queues.get(name)
+            if found is None:
+                found = _Queue(self.find_peer(name))
+                self._queues = {**self._queues, name: found}
+                self.threads.start(partial(self._hear, name), f"hear {name}")
+                for number in range(WORKERS):
+                    self.threads.start(partial(self._bring, name), f"bring {name} {number}")
+            return found
 
     def tell_to_end(self) -> None:
         for queue in self._queues.values():
             with queue.there:
                 queue.there.notify_all()
 
+    def take_lost(self) -> dict[str, str]:
+        """Copies that have to start anew, and why. The caller forgets them, and has the turns for that."""
+        with self._turn:
+            found, self._lost = self._lost, {}
+        return found
+
     # What the engine asks
 
     def reach(self) -> Mapping[str, int]:
+        engine = self.engine()
+        for origin in () if engine is None else {copy.origin for copy in engine.program.imports.values()}:
+            self._queue_of(origin)  # which begins to listen
         return {name: t for told in list(self._reach.values()) for name, t in told.items()}
 
     def find_starts(self, copies: Collection[str]) -> Mapping[str, int]:
         found: dict[str, int] = {}
         for origin in {self._origin(copy) for copy in copies}:
-            found |= self._queues[origin].peer.find_starts(self.site)
+            try:
+                found |= self._queue_of(origin).peer.find_starts(self.site)
+            except (ConnectError, NotThereYet) as error:  # what others have does not wait for it
+                log.debug("site %s does not say what it has: %s", origin, error)
         return {name: t for name, t in found.items() if name in copies}
 
     def read_contents(self, copy: str, t: int) -> pa.Table:
-        return self._queues[self._origin(copy)].peer.read_contents(copy, t)
+        return self._queue_of(self._origin(copy)).peer.read_contents(copy, t)
 
     def bring(self, copies: Collection[str], t: int) -> None:
         until = time.monotonic() + BROUGHT_WITHIN_S
         for copy in copies:
             self.want(copy, t, self.clock())
         while behind := [copy for copy in copies if self.ledger.times().get(copy, t) < t]:
+            if not self._lost.keys().isdisjoint(behind):
+                raise ConnectError("changes that are needed are gone: what they are for starts anew")
             if time.monotonic() > until or self.threads.stop.wait(LOOK_EVERY_S):
                 raise ConnectError(f"site {self._origin(behind[0])} has not sent what views start from", MEND)
 
     # What rounds ask
 
     def want(self, copy: str, t: int, deadline: int) -> None:
-        queue = self._queues[self._origin(copy)]
+        queue = self._queue_of(self._origin(copy))
         with queue.there:
             before = queue.wanted.get(copy)
             if before is not None and before.t >= t:
@@ -199,18 +224,13 @@ class Importing:
                     stop.wait(BACKOFF_S[min(queue.failures, len(BACKOFF_S) - 1)] if queue.failures else 0.0)
             finally:  # whatever happens, it is brought or waits
                 with queue.there:
-                    wish = queue.wanted.get(copy)
-                    if is_done and wish is not None and self.ledger.times().get(copy, wish.t) < wish.t:
-                        is_done = self._has_no_place(copy)  # somebody has asked for more meanwhile
                     if is_done:
                         queue.wanted.pop(copy, None)
-                    elif wish is not None:
-                        heapq.heappush(queue.waiting, (wish.deadline, copy))
+                    elif copy in queue.wanted:
+                        # Behind those that are due by then: one that makes no progress must not keep all workers.
+                        again = max(queue.wanted[copy].deadline, self.clock() + round(ANSWER_WITHIN_S * 1e6))
+                        heapq.heappush(queue.waiting, (again, copy))
                         queue.there.notify()
-
-    def _has_no_place(self, copy: str) -> bool:
-        engine = self.engine()
-        return engine is None or copy not in engine.program.imports
 
     def _bring_one(self, name: str, copy: str) -> bool:
         """Whether nobody has to bring it any more: it is there, or has no place here."""
@@ -222,19 +242,23 @@ class Importing:
         try:
             sent = queue.peer.read_changes(copy, after, wish, ANSWER_WITHIN_S)
         except ChangesGone as error:
-            self.lost(copy, str(error))
+            with self._turn:
+                self._lost[copy] = str(error)
             return True
         except NotThereYet as error:
             log.debug("%s is not there yet: %s", copy, error)
             queue.failures = max(1, queue.failures)
             return False
         except ConnectError as error:
-            self._is_silent(name, error)
+            self._does_not_come(name, copy, error)
             return False
-        self._answers(name)
+        queue.failures = 0
+        queue.failing.pop(copy, None)
+        self.troubles.clear(f"{SITE}{name}: {copy}")
         if sent.segment.upto > after:
             self._commit(copy, sent, time.perf_counter() - began)
-        return sent.segment.upto >= queue.wanted[copy].t
+        reached, wanted = self.ledger.times().get(copy, after), queue.wanted.get(copy)
+        return wanted is None or reached >= wanted.t
 
     def _commit(self, copy: str, sent: SentChanges, seconds: float) -> None:
         with self.turns.pushing:
@@ -248,14 +272,20 @@ class Importing:
             self.arrived(brought, sent.segment.after)
 
     def _answers(self, name: str) -> None:
-        queue = self._queues[name]
-        queue.failures, queue.silent_since = 0, None
+        self._queues[name].silent_since = None
         self.troubles.clear(SITE + name)
 
-    def _is_silent(self, name: str, error: ConnectError) -> None:
-        queue = self._queues[name]
+    def _does_not_come(self, name: str, copy: str, error: ConnectError) -> None:
+        """A site that answers may fail to send one copy all the same."""
+        queue, now = self._queues[name], time.time()
         queue.failures += 1
-        now = time.time()
+        since = queue.failing.setdefault(copy, now)
+        if now - since >= SILENT_S and queue.silent_since is None:
+            what = f'{name_id(copy)} does not come from site "{name}": {error.message}'
+            self.troubles.report(f"{SITE}{name}: {copy}", what, MEND, since)
+
+    def _is_silent(self, name: str, error: ConnectError) -> None:
+        queue, now = self._queues[name], time.time()
         since = queue.silent_since = queue.silent_since or now
         if now - since >= SILENT_S:
             waits = f"; {len(queue.wanted)} copies wait for it" if queue.wanted else ""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from headrace.model.errors import Conflict
 from headrace.model.notes import SourceLoaded, SourceLoading, read_notes
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
@@ -60,6 +61,8 @@ class Loader:
     ledger: Ledger
     captures: Captures
     stop: threading.Event
+    forget_lost: Callable[[Engine], None] = lambda _: None
+    """Forgets what came from other sites and has to start anew."""
 
     # Sources
 
@@ -140,10 +143,15 @@ class Loader:
         error: RuntimeError | None = None
         patience = time.monotonic() + SITES_WITHIN_S
         while missing := engine.missing_of(names):
+            self.forget_lost(engine)
             available = engine.find_available(missing)
             if available:
                 error = self.load_if_read(engine, available)
-                if error is None:
+                if error is not None and not isinstance(error, NotThereYet):
+                    # One that cannot be loaded keeps nobody else: each is tried by itself.
+                    for name in available:
+                        error = self.load_if_read(engine, [name]) or error
+                if len(engine.missing_of(names)) < len(missing):
                     patience = time.monotonic() + SITES_WITHIN_S
                     continue
                 log.info("not loaded yet: %s", error)
@@ -192,6 +200,9 @@ class Loader:
                     return error
             except RuntimeError as error:
                 return error
+            except Conflict as error:  # others push at the same time
+                if not left:
+                    return RuntimeError(str(error))
         return None
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from headrace.model.log import NEVER
 from headrace.model.plan import ContractPlan
 from headrace.run.compile.columns import serving_log
 from headrace.run.ports import Ledger
@@ -68,21 +69,26 @@ class Mending:
         with self.turns.try_plan() as ours:
             if not ours:
                 return  # the thread that goes over to a plan loads it, perhaps in another way
+            self.loader.forget_lost(engine)
             for entry in running.plan.contracts:
                 if self.backoffs.is_over(entry.contract) and not self.stop.is_set():
                     if entry.contract in self.unloaded.why:
                         self._load(engine, entry)
-                    elif _is_worth_trying(engine, serving_log(engine.program, entry)):
-                        self._rebuild(engine, entry)
+                    elif _is_worth_trying(engine, log := serving_log(engine.program, entry)):
+                        self._rebuild(engine, entry.contract, log)
             self._load_for_others(engine)
 
     def _load_for_others(self, engine: Engine) -> None:
         """What other sites have of this one, and no contract here needs."""
         for name, copy in engine.program.exports.items():
-            if engine.missing_of(copy.task.reads) and self.backoffs.is_over(name) and not self.stop.is_set():
-                began = time.monotonic()
-                error = self.loader.load_if_read(engine, copy.task.reads)
+            if not self.backoffs.is_over(name) or self.stop.is_set():
+                continue
+            began, (read,) = time.monotonic(), copy.task.reads
+            if engine.missing_of([read]):
+                error = self.loader.load_if_read(engine, [read])
                 self.backoffs.learn(name, error is None, time.monotonic() - began)
+            elif _is_worth_trying(engine, read):
+                self._rebuild(engine, name, read)
 
     def _load(self, engine: Engine, entry: ContractPlan) -> None:
         began = time.monotonic()
@@ -93,17 +99,18 @@ class Mending:
         else:
             self.unloaded.note(entry.contract, str(error))
 
-    def _rebuild(self, engine: Engine, entry: ContractPlan) -> None:
+    def _rebuild(self, engine: Engine, name: str, vertex: str) -> None:
+        """`name` is the contract, or the copy at another site, that a vertex is for."""
         began = time.monotonic()
         try:
-            made = engine.rebuild(serving_log(engine.program, entry))
+            made = engine.rebuild(vertex)
         except RuntimeError as error:
-            self.backoffs.learn(entry.contract, False, time.monotonic() - began)
+            self.backoffs.learn(name, False, time.monotonic() - began)
             if not isinstance(error, NoAnswer):
-                log.warning('contract "%s" cannot be computed again: %s', entry.contract, error)
+                log.warning('"%s" cannot be computed again: %s', name, error)
             return
         if made:
-            self.backoffs.learn(entry.contract, True, 0.0)
+            self.backoffs.learn(name, True, 0.0)
             self.deliveries.pushed()
 
 
@@ -115,6 +122,9 @@ def _is_worth_trying(engine: Engine, vertex: str) -> bool:
         return False
     upstream, tried = engine.upstream([vertex]), halted[first].tried
     if any(reads_time(engine.program.tasks[name].step) for name in upstream):
+        return True
+    reach = engine.reach()
+    if any(reach.get(name, NEVER) > tried for name in engine.program.imports_of([vertex])):
         return True
     spools = engine.ledger.logs(engine.spools([vertex])).values()
     return any(spool.start > tried or spool.changes(max(tried, spool.start), spool.t) for spool in spools)
@@ -128,10 +138,11 @@ def report_bad_rows(troubles: Troubles, ledger: Ledger, state: PushState) -> Non
     halted, program = read_halted(ledger), state.program
     waiting = waiting_for(program, halted)
     first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in state.running.plan.contracts}
+    first |= {name: waiting.get(copy.task.reads[0]) for name, copy in program.exports.items()}
     halting = {contract: halted[vertex] for contract, vertex in first.items() if vertex is not None}
     found = {contract: one for contract, one in halting.items() if not one.differs}
     for key in [key for key in troubles.all() if key.startswith(ROW) and key.removeprefix(ROW) not in found]:
         troubles.clear(key)
     for contract, one in found.items():
-        what = f'contract "{contract}" cannot be computed: {one.why}'
-        troubles.report(ROW + contract, what, MEND_ROW, since=one.since / 1e6)
+        whose = "what another site has of this one" if contract in program.exports else f'contract "{contract}"'
+        troubles.report(ROW + contract, f"{whose} cannot be computed: {one.why}", MEND_ROW, since=one.since / 1e6)

@@ -185,6 +185,8 @@ class Rounds:
             quiet_s = (decision.next_wake - now) / 1e6
             self.gaps.expect_push(quiet_s)
             self._quiet_until = began + quiet_s
+            if self.wishes:  # one that was made meanwhile has woken nobody
+                self.wake()
             return quiet_s
         started = time.perf_counter()
         try:
@@ -226,6 +228,13 @@ class Rounds:
             log.warning("somebody else moved what was pushed beside the others: %s", error)
             pushed = []
         self._note_pushed(pushed, seconds)
+
+    def knows_copy(self, copy: str) -> bool:
+        """Whether rounds push what another site has of us: not before anything runs, nor while a plan is loaded that
+        adds it.
+        """
+        scheduler = self.scheduler
+        return scheduler is not None and any(entry.contract == copy for entry in scheduler.paths.contracts)
 
     def wish(self, copy: str, wish: CopyWish) -> None:
         """Another site asks for what it has of us."""

@@ -110,8 +110,11 @@ class Scheduler:
         vertices = {entry.contract: entry.vertex for entry in self.paths.contracts if entry.on_demand}
         for copy, wish in wishes.items():
             vertex, known = vertices.get(copy), self.pending.get(copy)
-            if vertex is not None and times.get(vertex, FOREVER) < wish.t and (known is None or known.target < wish.t):
-                self.pending[copy] = Due(copy, vertex, wish.t, wish.deadline, late=False)
+            if vertex is None:
+                continue
+            t = min(wish.t, self.engine.watermark([vertex], times))  # no further than everything is captured
+            if times.get(vertex, FOREVER) < t and (known is None or known.target < t):
+                self.pending[copy] = Due(copy, vertex, t, wish.deadline, late=False)
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> tuple[PushDecision, Scene]:
         """Returns the pushes to start now; they stay in `pending` until done."""
@@ -289,6 +292,7 @@ class Scheduler:
     def _find_halted_contracts(self) -> dict[str, str]:
         program, waiting = self.engine.program, self.engine.waiting()
         logs = {entry.contract: serving_log(program, entry) for entry in self.running.plan.contracts}
+        logs |= {entry.contract: entry.vertex for entry in self.paths.contracts if entry.on_demand}
         return {contract: waiting[log] for contract, log in logs.items() if log in waiting}
 
     def _note(self, pushed: Pushed, now: int) -> None:

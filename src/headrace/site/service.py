@@ -90,8 +90,8 @@ class Service:
     """Start with `open`, then `apply` a plan; `close` ends all threads and processes.
 
     `absence` tells whether the engine is away, and must not wait for it; `links_now` tells what is on its way over
-    links, if these take time; `cores` is how many items run side by side. A service of one `site` has other sites as
-    its `peers`.
+    links, if these take time; `cores` is how many items run side by side. A service of one `site` finds
+    others by `find_peer`.
     """
 
     folder: Folder
@@ -103,7 +103,7 @@ class Service:
     absence: Callable[[], Absence | None] = lambda: None
     links_now: Callable[[], Mapping[Ends, LinkQueue]] | None = None
     site: str | None = None
-    peers: Mapping[str, SitePeer] = field(default_factory=dict)
+    find_peer: Callable[[str], SitePeer] | None = None
     cores: int = 2
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -129,14 +129,12 @@ class Service:
         self._make_parts()
         own = {"push": self.rounds.run, "audit": self._audit, "upkeep": self.housekeeping.run, "scrub": self.scrub.run}
         self._own_threads = [self.threads.start(target, name) for name, target in own.items()]
-        if self.importing is not None:
-            self.importing.start()
         self._watching = self.threads.start(self._watch_slots, "watch slots")
 
     def _make_parts(self) -> None:
         ledger, lease, turns, stop = self.ledger, self.lease, self.turns, self.stop
         self.captures = Captures(self.folder, self.environment, self.in_processes, self.journal)
-        self.loader = Loader(ledger, self.captures, stop)
+        self.loader = Loader(ledger, self.captures, stop, self.forget_lost)
         self.sources = Sources(ledger, self.captures, stop)
         self.deliveries = Deliveries(
             self.folder.project, ledger, self.store, lease, self.troubles, tell_reached=self._judge_copy
@@ -174,9 +172,7 @@ class Service:
         )
         self.importing = self._make_importing()
         self.rounds.bringing = self.importing
-        self.exporting = Exporting(
-            lambda: self.loaded_engine, self.rounds.wish, lambda: self.rounds.scheduler is not None
-        )
+        self.exporting = Exporting(lambda: self.loaded_engine, self.rounds.wish, self.rounds.knows_copy)
         self.repairs = Repairs(
             ledger=ledger,
             lease=lease,
@@ -206,18 +202,17 @@ class Service:
         )
 
     def _make_importing(self) -> Importing | None:
-        if self.site is None:
+        if self.site is None or self.find_peer is None:
             return None
         return Importing(
             self.site,
-            self.peers,
+            self.find_peer,
             self.ledger,
             self.turns,
             self.troubles,
             self.threads,
             engine=lambda: self.loaded_engine,
             arrived=self.rounds.take_brought,
-            lost=self._start_anew,
             clock=self.clock,
             shortest_s=self._find_shortest,
         )
@@ -314,15 +309,18 @@ class Service:
         """Other sites may ask for what is loaded from now on, also before anything runs."""
         self._loaded = engine
 
-    def _start_anew(self, copy: str, why: str) -> None:
-        """Forgets what came from another site and what is made of it: upkeep loads it again."""
-        state = self.rounds.state
-        with self.turns.upkeep_and_pushing():
-            engine = self.loaded_engine
-            gone = [] if engine is None else engine.forget([copy])
-        log.warning("to be loaded again: %s (%s)", ", ".join(gone), why)
-        if state is not None:
-            self.unloaded.leave_out(state.running.plan, state.program, gone, why)
+    def forget_lost(self, engine: Engine) -> None:
+        """Forgets copies that have to start anew, with what is made of them: it is loaded again.
+
+        The caller has the turn for upkeep.
+        """
+        lost = {} if self.importing is None else self.importing.take_lost()
+        for copy, why in lost.items():
+            with self.turns.pushing:
+                gone = engine.forget([copy]) if copy in engine.program.imports else []
+            log.warning("to be loaded again: %s (%s)", ", ".join(gone), why)
+            if self.rounds.state is not None:
+                self.unloaded.leave_out(self.rounds.state.running.plan, engine.program, gone, why)
 
     def switch(self, wanted: Running, engine: Engine) -> None:
         """Switches to a plan: from here on it runs. The caller holds all turns."""

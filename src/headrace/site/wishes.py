@@ -27,6 +27,9 @@ class CopyWishes:
             before = self._made.get(copy, wish)
             self._made[copy] = CopyWish(max(before.t, wish.t), min(before.deadline, wish.deadline))
 
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
     def take(self) -> Mapping[str, CopyWish]:
         """All that were made since the last time."""
         with self._turn:

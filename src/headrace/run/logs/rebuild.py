@@ -168,7 +168,9 @@ class _Rebuilding:
         read_again = find_made_from(self.program, spools).union(spools)
         stays = find_made_from(self.program, [SPOOL + source for source in self.lost_sources])
         self.vertices -= stays
-        states = {task.state.name for name in self.vertices if (task := self.program.tasks[name]).state is not None}
+        # What is brought from other sites has no task: it starts anew from there.
+        tasks = (self.program.tasks.get(name) for name in self.vertices)
+        states = {task.state.name for task in tasks if task is not None and task.state is not None}
         anew = read_again | self.vertices | states | find_made_from(self.program, self.vertices)
         return Rebuild(
             indexes={

@@ -37,7 +37,8 @@ def make_forgetting_commit(
     rebuild: Rebuild, program: Program, logs: Mapping[str, Log], noted: Mapping[str, LogKeys]
 ) -> Commit:
     """Forgets all that has to be made again but for sources, before anything runs: what is missing is then made."""
-    states = {task.state.name for name in rebuild.vertices if (task := program.tasks[name]).state is not None}
+    tasks = (program.tasks.get(name) for name in rebuild.vertices)
+    states = {task.state.name for task in tasks if task is not None and task.state is not None}
     gone = rebuild.vertices | states | find_made_from(program, rebuild.vertices)
     touched = {*rebuild.starts, *rebuild.dropped} & logs.keys()
     edits = [_forget_files(logs[name], rebuild) for name in sorted(touched)]

@@ -77,7 +77,7 @@ class Exports:
         if upto <= after:
             return Segment(after, after, schema_of(copy.spec.columns).empty_table())
         there = {**logs, name: Log(name, copy.site, after, after)}
-        # Files that nobody names any more stay for an hour, so that nobody needs to hold them meanwhile.
+        # Files that nobody names any more stay for a minute, so that nobody needs to hold them meanwhile.
         item = make_item(self._with(copy), self.engine.store, name, upto, there)
         schema = schema_of(copy.spec.columns)
         return Segment(after, upto, make_rows(item).select(schema.names).cast(schema))

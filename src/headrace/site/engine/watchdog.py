@@ -110,7 +110,8 @@ class Watchdog:
             return []
         found = []
         for one in state.running.watched:
-            captured = min((times.get(SPOOL + source, NEVER) for source in one.sources), default=NEVER)
+            needed = (*(SPOOL + source for source in one.sources), *state.program.imports_of([one.vertex]))
+            captured = min((times.get(name, NEVER) for name in needed), default=NEVER)
             is_failing = one.contract in state.halted or state.why_failing(one.contract) is not None
             excused = one.contract in unloaded or is_failing
             found.append(Waiting(one.contract, one.freshness_s, times.get(one.vertex), captured, excused))
