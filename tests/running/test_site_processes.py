@@ -127,6 +127,27 @@ def test_another_plan_is_applied_at_all_sites(apart: RunningProject) -> None:
     assert {one["id"] for one in apart.document("status")["contracts"]} == {"named", "counts", "by_body"}
 
 
+def test_sites_end_although_nobody_coordinates_them(apart: RunningProject) -> None:
+    os.kill(apart.process()["pid"], signal.SIGKILL)
+    apart.headrace("down")
+    assert [running_process(site_folder(Folder(apart.folder), site)) for site in ("us", "eu")] == [None, None]
+
+
+def test_a_bad_row_of_another_site_is_named_and_the_view_resumes(apart: RunningProject) -> None:
+    (apart.folder / "views" / "risky.sql").write_text("SELECT uid, 100 / (length(name) - 3) AS x FROM users")
+    apart.declare("named", "counts", more="  risky: {view: risky, at: eu, freshness: 4 s}\n")
+    assert apart.document("apply")["applied"]
+    before = len(apart.document("show", "risky")["rows"])
+    apart.us.execute("INSERT INTO users VALUES (5000, 'abc', 'c1')")
+    until(lambda: contract(apart, "risky")["state"] == "failing", "it is failing")
+    told = [contract(apart, "risky")["reason"], *(one["what"] for one in apart.document("status")["troubles"])]
+    assert any("division by zero" in one.lower() or "divide by zero" in one.lower() for one in told), told
+    apart.us.execute("UPDATE users SET name = 'abcd' WHERE uid = 5000")
+    until(lambda: len(apart.document("show", "risky")["rows"]) == before + 1, "it resumes")
+    until(lambda: contract(apart, "risky")["state"] == "kept", "it is kept again")
+    apart.until_equal("named", "counts")
+
+
 def test_state_of_one_way_is_not_taken_for_that_of_the_other(apart: RunningProject) -> None:
     apart.headrace("down")
     assert "have run as processes" in apart.headrace("up", "--engine=local", status=2)
