@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Protocol, Self, TypeVar, get_args
@@ -775,6 +775,11 @@ def read_document(note: _Document, read: Callable[[str], Value]) -> Value | None
     except (KeyError, TypeError, ValueError) as error:
         _warn_once(note.name, str(error) or type(error).__name__)
         return None
+
+
+def join_notes(ledgers: Iterable[NoteReader], prefix: str) -> dict[str, str]:
+    """The texts of several ledgers as if they were one."""
+    return {name: text for ledger in ledgers for name, text in ledger.notes(prefix).items()}
 
 
 def _texts_by_key(ledger: NoteReader, kind: type[StoredNote], begin: str) -> dict[str, str]:

@@ -94,9 +94,9 @@ class Rounds:
 
     def switch(self, running: Running, engine: Engine) -> None:
         """Switches to a plan: from here on it runs."""
-        self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots, self.copies_take_s)
-        if self.bringing is not None:
-            self.scheduler.under_way = self.bringing.find_under_way
+        under_way = frozenset if self.bringing is None else self.bringing.find_under_way
+        learnt = self._learnt(running.plan)
+        self.scheduler = Scheduler(running, engine, learnt, self.slots, self.copies_take_s, under_way=under_way)
         self._publish()  # one assignment: a reader finds the plan before, or all of this one
         self.wake()
 

@@ -158,6 +158,7 @@ class Service:
         self.accounts.resume()
         self.withdrawals = Withdrawals(self.folder, ledger, lease, self.feeds.find_own_dsn, self.troubles, self.journal)
         beside = Beside(self.runner, self.in_work, turns, self.threads)
+        self.importing = self._make_importing()
         self.rounds = Rounds(
             ledger,
             self.auditor,
@@ -169,9 +170,8 @@ class Service:
             self._account,
             slots=self.cores,
             copies_take_s=self.deliveries.takes_s,
+            bringing=self.importing,
         )
-        self.importing = self._make_importing()
-        self.rounds.bringing = self.importing
         self.exporting = Exporting(lambda: self.loaded_engine, self.rounds.wish, self.rounds.knows_copy)
         self.repairs = Repairs(
             ledger=ledger,
@@ -212,7 +212,7 @@ class Service:
             self.troubles,
             self.threads,
             engine=lambda: self.loaded_engine,
-            arrived=self.rounds.take_brought,
+            arrived=lambda brought, after: self.rounds.take_brought(brought, after),
             clock=self.clock,
             shortest_s=self._find_shortest,
         )

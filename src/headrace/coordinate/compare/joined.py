@@ -17,6 +17,7 @@ import pyarrow as pa
 from headrace.coordinate.compare.committing import ask_for_views
 from headrace.model.errors import UsageError
 from headrace.model.log import Log, StoredFile
+from headrace.model.notes import join_notes
 from headrace.run.ports import Ledger, Store
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
@@ -41,7 +42,7 @@ class JoinedLedger:
         return {log.name: log for site, log in found if log.site == site}
 
     def notes(self, prefix: str = "") -> Mapping[str, str]:
-        return {name: text for ledger in self.ledgers.values() for name, text in ledger.notes(prefix).items()}
+        return join_notes(self.ledgers.values(), prefix)
 
     def close(self) -> None:
         for ledger in self.ledgers.values():
