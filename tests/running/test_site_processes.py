@@ -69,7 +69,7 @@ def test_views_of_two_sites_are_kept_by_a_process_for_each(apart: RunningProject
         assert not [file for file in opened_by(one["pid"]) if file.startswith(tuple(others))], site
 
 
-@pytest.mark.parametrize("site", ["us", "eu"])
+@pytest.mark.parametrize("site", ["eu", pytest.param("us", marks=pytest.mark.long)])
 def test_nothing_is_lost_when_a_site_is_killed(apart: RunningProject, site: str) -> None:
     apart.until_equal("named", "counts")
     killed = pid_of(apart, site)
