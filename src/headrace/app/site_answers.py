@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from headrace.connect.wire.rows import AFTER, MEDIA_TYPE, REACH, UPTO, write_rows
+from headrace.connect.wire.rows import AFTER, MEDIA_TYPE, UPTO, write_rows
 from headrace.coordinate.host import ServiceHost
 from headrace.model.errors import EvaluationError
 from headrace.model.wish import CopyWish
@@ -37,9 +37,9 @@ def send_changes(host: ServiceHost, copy: str, after: int, wish: CopyWish, withi
     """What a copy lacks, once it is what was wished for, or some seconds have passed."""
 
     def read() -> SiteAnswer:
-        sent = host.service.exporting.read_changes(copy, after, wish, within_s)
-        headers = {AFTER: str(sent.segment.after), UPTO: str(sent.segment.upto), REACH: str(sent.reach)}
-        return SiteAnswer(write_rows(sent.segment.rows), MEDIA_TYPE, headers=headers)
+        segment = host.service.exporting.read_changes(copy, after, wish, within_s)
+        headers = {AFTER: str(segment.after), UPTO: str(segment.upto)}
+        return SiteAnswer(write_rows(segment.rows), MEDIA_TYPE, headers=headers)
 
     try:
         return _answer(read)

@@ -40,17 +40,13 @@ def merge_statuses(sites: Mapping[str, Status | None], about: Status) -> dict[st
     coordinates them.
     """
     told = {site: status for site, status in sites.items() if status is not None}
-    found: dict[str, Any] = {name: _gather(told, name) for name in TOGETHER}
+    found: dict[str, Any] = {name: [one for status in told.values() for one in status[name]] for name in TOGETHER}
     found["files"] = _add_files(told)
     found["checks"] = next((status["checks"] for status in told.values()), {})
     found["sites"] = [_tell_site(site, sites[site]) for site in sites]
     counts = {name: sum(status["service"][name] for status in told.values()) for name in COUNTED}
     found["service"] = {"engine": _find_engine(told), "feed_servers": [], "devices": None, **counts, **about}
     return found
-
-
-def _gather(told: Mapping[str, Status], name: str) -> list[Any]:
-    return [{**one, "troubled_site": site} if name == "troubles" else one for site in told for one in told[site][name]]
 
 
 def _add_files(told: Mapping[str, Status]) -> dict[str, Any]:

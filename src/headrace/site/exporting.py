@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace.model.wish import CopyWish
 from headrace.run.push.engine import Engine, NotThereYet
-from headrace.run.push.exports import Exports, SentChanges
+from headrace.run.push.exports import Exports, Segment
 
 LOOK_EVERY_S = 0.02
 
@@ -33,7 +33,7 @@ class Exporting:
     def tell_reach(self, site: str) -> dict[str, int]:
         return self._exports().reach(site)
 
-    def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
+    def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> Segment:
         """What there is after a time. Waits for what was wished for, at most so many seconds."""
         exports, until = self._exports(), time.monotonic() + within_s
         reads = exports.find(copy).task.reads
@@ -43,7 +43,7 @@ class Exporting:
                 if not self.is_pushed(copy):
                     self._push(exports.engine, reads, wish.t)
                 time.sleep(LOOK_EVERY_S)
-        return SentChanges(exports.read_changes(copy, after), 0, exports.engine.watermark(reads))
+        return exports.read_changes(copy, after)
 
     def read_contents(self, copy: str, t: int) -> pa.Table:
         return self._exports().read_contents(copy, t)

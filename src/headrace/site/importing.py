@@ -183,7 +183,8 @@ class Importing:
         return {ends: found for ends, found in since.items() if found is not None}
 
     def find_under_way(self) -> frozenset[str]:
-        return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted))
+        # What is lost is not asked for again: it would be lost again, until somebody forgets it.
+        return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted)).union(self._lost)
 
     def _origin(self, copy: str) -> str:
         engine = self.engine()

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from headrace.connect.wire.rows import AFTER, REACH, UPTO, read_rows
+from headrace.connect.wire.rows import AFTER, UPTO, read_rows
 from headrace.model.errors import ConnectError
 from headrace.model.wish import CopyWish
 from headrace.run.push.engine import NotThereYet
@@ -45,8 +45,11 @@ class HttpPeer:
     def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
         asked = {"copy": copy, "after": after, "until": wish.t, "deadline": wish.deadline, "wait": within_s}
         answer, body = self._ask("changes", asked, within_s + ANSWER_WITHIN_S)
-        segment = Segment(int(answer.headers[AFTER]), int(answer.headers[UPTO]), read_rows(body))
-        return SentChanges(segment, len(body), int(answer.headers[REACH]))
+        try:
+            span = int(answer.headers[AFTER]), int(answer.headers[UPTO])
+        except (TypeError, ValueError) as error:
+            raise self._say_unread() from error
+        return SentChanges(Segment(*span, read_rows(body)), len(body))
 
     def read_contents(self, copy: str, t: int) -> pa.Table:
         _, body = self._ask("contents", {"copy": copy, "at": t}, CONTENTS_WITHIN_S)
@@ -54,8 +57,13 @@ class HttpPeer:
 
     def _ask_for_times(self, what: str, site: str, within_s: float = ANSWER_WITHIN_S) -> Mapping[str, int]:
         _, body = self._ask(what, {"site": site}, within_s)
-        found: Mapping[str, int] = json.loads(body)
-        return found
+        try:
+            return {str(name): int(t) for name, t in json.loads(body).items()}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise self._say_unread() from error
+
+    def _say_unread(self) -> ConnectError:
+        return ConnectError(f'what site "{self.name}" answers cannot be read', "do both run the same version?")
 
     def _ask(self, what: str, asked: Mapping[str, object], within_s: float) -> tuple[HTTPResponse, bytes]:
         where = self.find()

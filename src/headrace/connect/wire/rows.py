@@ -7,7 +7,7 @@ import pyarrow as pa
 from headrace.model.errors import ConnectError
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
-AFTER, UPTO, REACH = "X-Headrace-After", "X-Headrace-Upto", "X-Headrace-Reach"
+AFTER, UPTO = "X-Headrace-After", "X-Headrace-Upto"
 
 
 def write_rows(rows: pa.Table) -> bytes:

@@ -38,11 +38,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SentChanges:
-    """Changes of a copy on their way: how many bytes that takes, and how far the copy could be brought by then."""
+    """Changes of a copy that were sent, and how many bytes that took."""
 
     segment: Segment
     bytes: int
-    reach: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ Seconds = Callable[[str, float], float]
 @dataclass(frozen=True, slots=True)
 class Promised:
     """A contract that is kept by a vertex. One that is `forced` goes after all others. What another site has of a
-    vertex is `on_demand`: it is pushed when that site asks for it, and its freshness is the shortest of who reads it.
+    vertex is `on_demand`: it is pushed when that site asks for it, and is as fresh as its most demanding reader needs.
     """
 
     contract: str
