@@ -8,7 +8,9 @@ same run, and kept by Flink if a Python that has it is given. A violation is an 
 first minute.
 
     headrace bench contracts [--quick] [--only rate,freshness] [--minutes M] [--rate R] [--rows N] [--plot FOLDER]
+    headrace bench contracts --sites processes [--only cost,machines,replay,readers] [--replay FILE] [--engine local]
 
+With `--sites processes` each site is a process, as `headrace up --sites processes` runs it; experiments are others.
 `--quick` is few contracts of 10 s for half a minute, to see that all is there. `--rows 1000000 --minutes 10` is the
 full run; nothing else should run then.
 """
@@ -23,15 +25,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from bench.contracts_apart import APART, run_apart
 from bench.contracts_cpu import work_of
 from bench.contracts_flink import Flink, kept_by_flink
 from bench.contracts_peers import Peer, recomputed_by_peers
 from bench.contracts_run import Run, Seen, observe
+from bench.contracts_sites import INSIDE, PROCESSES
 from bench.contracts_text import HEAD, SHARING_BAR, details, flink, peers, row, sharing
 from bench.contracts_world import Machine, machine
 from bench.flink import FlinkFailed, flink_version
 from bench.workloads.live_table1 import MIXED_S, Live
-from headrace.model.plan import PlanOptions, Sharing
+from headrace.model.plan import PlanOptions
+from headrace.model.plan_modes import Sharing
 
 SETTLE_S = 60.0
 FRESHNESS: dict[str, tuple[float, ...]] = {
@@ -78,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{live.contracts} contracts, {live.tweets} tweets stored, {seconds:g} s a run, {os.cpu_count()} cores,"
         f" load before {os.getloadavg()[0]:.1f}"
     )
+    if options.sites == PROCESSES:
+        run_apart(live, seconds, options)
+        return
     with machine(live.cores) as here:
         here.fill(live)
         bench = Bench(here, live, seconds, options.record)
@@ -226,7 +234,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="5 contracts of 10 s, half a minute a run, together and alone"
     )
-    parser.add_argument("--only", type=_names, help=f"experiments, of {','.join(EXPERIMENTS)}")
+    parser.add_argument("--only", help=f"experiments, of {','.join(EXPERIMENTS)}; of sites {','.join(APART)}")
+    parser.add_argument("--sites", choices=(INSIDE, PROCESSES), default=INSIDE)
+    parser.add_argument("--engine", choices=("local", "spark"), default="local", help="of sites that are processes")
+    parser.add_argument("--rounds", type=int, default=2, help="how often `cost` runs each of both")
+    parser.add_argument("--machines", type=_counts, default=(2, 3, 4, 5), help="numbers of machines of `machines`")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="a table of counts over time, CSV or Parquet")
     parser.add_argument("--contracts", type=int)
     parser.add_argument("--check", action="store_true", help="compare views with their queries after `sharing`; slow")
     parser.add_argument(
@@ -246,12 +259,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.minutes = options.minutes or (0.5 if options.quick else 3.0)
     options.rows = options.rows or (5_000 if options.quick else 100_000)
     options.check = options.check or options.quick
-    options.only = options.only or (("sharing",) if options.quick else tuple(EXPERIMENTS))
+    known, quick = (APART, "cost") if options.sites == PROCESSES else (EXPERIMENTS, "sharing")
+    try:
+        options.only = _among(options.only, known) if options.only else (quick,) if options.quick else tuple(known)
+    except argparse.ArgumentTypeError as error:
+        parser.error(str(error))
     return options
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return _among(text, EXPERIMENTS)
 
 
 def _freshness(text: str) -> tuple[str, ...]:

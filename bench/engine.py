@@ -4,8 +4,9 @@ A two-way and a three-way join over relations of 0.1M, 1M and more rows (SMILE's
 after batch of 10k changed rows: by Headrace on Spark and without it, each with the upkeep that pushes cause; by DuckDB,
 PostgreSQL and Spark, which compute both views anew; by DuckDB with SQL that somebody wrote to maintain them; and by
 pg_ivm where it is installed. Then: what a push of one row takes, 25 small views that change quickly, thirty joins as
-one job and as thirty, and the first rows of groups. What is compared is processor time: user and system time of this
-process, the JVM, Python workers and servers. All have to come to the same rows.
+one job and as thirty, the first rows of groups, aggregates of groups, and window functions. What is compared is
+processor time: user and system time of this process, the JVM, Python workers and servers. All have to come to the same
+rows.
 
     headrace bench engine [--sizes 100000,1000000,5000000] [--changed 10000] [--pushes 66] [--only sizes,small]
 
@@ -27,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.cpu import Seconds, timed, together
+from bench.engine_aggregates import measure_aggregates
 from bench.engine_ours import ENOUGH_PUSHES, keep_by_pushes, push_one_row
+from bench.engine_over import measure_windows
 from bench.engine_peers import (
     Digest,
     DuckAnew,
@@ -54,7 +57,7 @@ USUAL, QUICK = (100_000, 1_000_000), (100_000,)
 CHANGED, QUICK_PUSHES = 10_000, 6
 WARM_UP_ROWS, WARM_UP_CHANGED, WARM_UPS = 20_000, 1_000, 8
 SMALL_BATCHES = 6
-PARTS = ("sizes", "one-row", "small", "jobs", "tops")
+PARTS = ("sizes", "one-row", "small", "jobs", "tops", "aggregates", "windows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,12 @@ def _measure_parts(setting: Setting, only: Sequence[str], sizes: Sequence[int], 
     if "tops" in only:
         _progress("first rows of groups")
         results.tops = measure_tops(setting.runners[LOCAL], setting.scratch, setting.repeats)
+    if "aggregates" in only:
+        print("aggregates of groups", file=sys.stderr)
+        results.aggregates = measure_aggregates(setting.runners[LOCAL], setting.scratch, setting.repeats)
+    if "windows" in only:
+        _progress("window functions")
+        results.windows = measure_windows(setting.runners[LOCAL], setting.scratch, setting.repeats)
 
 
 def _warm_up_pushes(setting: Setting) -> None:

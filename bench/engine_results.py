@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.cpu import Seconds
+from bench.engine_aggregates import CHANGED as AGGREGATED
+from bench.engine_aggregates import AggregateCost
 from bench.engine_ours import Kept
+from bench.engine_over import CHANGED as WINDOWED
+from bench.engine_over import WindowCost
 from bench.engine_small import SmallViews
 from bench.engine_tops import CHANGED, LARGE, NEW, SMALL, TopResults
 
@@ -27,6 +31,8 @@ class Results:
     jobs: tuple[Seconds, Seconds] | None = None
     """Many joins as one job, and as a job each."""
     tops: TopResults = field(default_factory=TopResults)
+    aggregates: tuple[AggregateCost, ...] = ()
+    windows: tuple[WindowCost, ...] = ()
 
     @property
     def sizes(self) -> list[int]:
@@ -39,7 +45,17 @@ def short(rows: int) -> str:
 
 def text(results: Results) -> str:
     parts = [*(line for rows in results.sizes for line in _size(results, rows)), *_fixed(results)]
-    return "\n".join([*parts, *_small(results), *_jobs(results), *_tops(results), *_bars(results)])
+    return "\n".join(
+        [
+            *parts,
+            *_small(results),
+            *_jobs(results),
+            *_tops(results),
+            *_aggregates(results),
+            *_windows(results),
+            *_bars(results),
+        ]
+    )
 
 
 def _size(results: Results, rows: int) -> Iterator[str]:
@@ -127,6 +143,27 @@ def _tops(results: Results) -> Iterator[str]:
         yield f"{short(rows):>6} push {ours}, DuckDB {theirs}, ratio {ratio:.2f}"
     for size, push in results.tops.new_rows.items():
         yield f"push of {NEW} new rows into 20 groups of {size:6}: {push.mean_cpu:.3f}"
+
+
+def _aggregates(results: Results) -> Iterator[str]:
+    if results.aggregates:
+        yield ""
+        yield f"aggregates, a push of {AGGREGATED} changed rows ({LOCAL}) and DuckDB anew in memory: cpu s"
+        yield f"{'':12} {'rows':>6} {'per group':>9} {'push':>7} {'DuckDB':>7} {'ratio':>6}"
+    for one in results.aggregates:
+        push, anew = one.push.mean_cpu, one.anew.mean_cpu
+        sizes = f"{short(one.rows):>6} {one.rows // one.groups:9}"
+        yield f"{one.name:12} {sizes} {push:7.3f} {anew:7.3f} {push / anew:6.2f}"
+
+
+def _windows(results: Results) -> Iterator[str]:
+    if results.windows:
+        yield ""
+        yield f"window functions, a push of {WINDOWED} rows ({LOCAL}) and DuckDB anew in memory: cpu s"
+        yield f"{'':12} {'partition':>9} {'at its end':>10} {'anywhere':>9} {'DuckDB':>7}"
+    for one in results.windows:
+        last, anywhere, anew = one.last.mean_cpu, one.anywhere.mean_cpu, one.anew.mean_cpu
+        yield f"{one.name:12} {one.size:9} {last:10.3f} {anywhere:9.3f} {anew:7.3f}"
 
 
 def bars(results: Results) -> Iterator[tuple[str, float, float]]:

@@ -17,6 +17,7 @@ from bench.feeds_ways import Base, Load, Say, WaysWorld, at_rates
 from bench.workloads.follows import draw
 from headrace.coordinate.feeds.calibrating import measure_prices
 from headrace.model.feed_names import name_trial
+from headrace.model.feed_prices import FeedShape
 from headrace.observe.feed_prices import FeedPrices
 from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.amounts import Amounts
@@ -33,6 +34,7 @@ SERVED = 1000
 
 def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | None, say: Say) -> FeedPrices:
     """Those that are given, or else measured, and the base in any case."""
+    world.tidy()  # PostgreSQL does not know yet how large its tables have become
     world.measure_base(reads)
     say(tell_base(world.base))
     if given is not None:
@@ -64,9 +66,9 @@ def calibrate(world: WaysWorld, load: Load, served: float = 0.0) -> tuple[FeedPr
     """What a trial measures, and the prices that follow from it as a running feed takes them."""
     kept, target = world.find_kept()
     sizes = world.sizes()
-    depth = max(1, min(kept.rules.shown, round(sizes.events / len(world.feeds.event_rate))))
-    follows = world.count_follows(load)
-    measured, _ = measure_prices(target.make_trial(name_trial(kept.project, "home")), kept.rules, depth, follows)
+    depth = max(1, round(sizes.events / len(world.feeds.event_rate)))
+    shape = FeedShape(depth, len(world.feeds.event_rate), world.count_follows(load))
+    measured, _ = measure_prices(target.make_trial(name_trial(kept.project, "home")), kept.rules, shape)
     state, catalogue = world.service.rounds.state, world.catalogue
     assert state is not None
     times = {**catalogue.operator_times, **state.learning.operator_times()}

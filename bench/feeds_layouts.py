@@ -27,7 +27,6 @@ from typing import Any
 
 DEPTHS = (3, 20)
 READERS = ((5, 0), (15, 0), (50, 0), (0, 5), (0, 15), (0, 50), (15, 15), (5, 50))
-READS_OF_A_READER = 8
 RATIOS = (1, 4, 16, 64)
 READS_A_SECOND = 1_000.0
 ROOT = Path(__file__).parent.parent
@@ -40,14 +39,16 @@ def serve_trial(dsn: str, feed: str, depth: int, limit: int) -> None:
     """Runs a round for every line that comes in, and answers with its windows."""
     from headrace.connect.files import FileStore
     from headrace.connect.postgres.feed_target import PostgresFeedTarget
+    from headrace.model.feed_prices import FeedShape
     from headrace.run.feeds import trial
     from headrace.run.feeds.page import PageRules
 
-    trial.READERS, trial.READS_OF_A_READER = READERS, READS_OF_A_READER
+    trial.READERS = READERS
     target = PostgresFeedTarget(dsn, "home", "bench", "v1").make_trial(feed)
     with tempfile.TemporaryDirectory() as folder:
         store, reader = target.open_store(1), target.open_reader()
-        run = trial.FeedTrial(target, store, reader, FileStore(Path(folder)), PageRules(limit), depth)
+        shape = FeedShape(depth, trial.FEWEST_QUIET, 0.0)
+        run = trial.FeedTrial(target, store, reader, FileStore(Path(folder)), PageRules(limit), shape)
         run.fill()
         list(run.run_round(Random(0), trial._CountNothing()))  # opens sessions, and warms them up
         meter = target.open_meter()

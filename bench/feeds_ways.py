@@ -51,7 +51,7 @@ PROJECT = """\
 project: ways
 sites: {{us: {{}}}}
 feeds:
-  home: {{events: api, follows: api, limit: {limit}, freshness: 2 s, store: {store}}}
+  home: {{events: api, follows: api, limit: {limit}, keep: {keep}, freshness: 2 s, store: {store}}}
 """
 MARKER = "marker"
 """Follows itself: what it posts tells when a batch has arrived."""
@@ -68,8 +68,8 @@ COMPARED = 20
 """Pages of a window that are compared."""
 WARMING = 99
 """The seed of windows that are not counted."""
-FIRST_EVENTS = LIMIT
-"""Of every producer, before anything is measured: a page looks at no more, so that pages cost the same from then on."""
+FIRST_EVENTS = 5 * LIMIT
+"""Of every producer, before anything is measured: the store keeps no more, so that pages cost the same from then on."""
 
 Say = Callable[[str], None]
 
@@ -323,7 +323,7 @@ def ways_world(feeds: Feeds, store: str = "postgres") -> Iterator[WaysWorld]:
     folder = Folder(root)
     service = Service(folder, {}, HereRunner(perform), in_processes=False)
     try:
-        (root / "headrace.yml").write_text(PROJECT.format(limit=LIMIT, store=declare_store(valkey)))
+        (root / "headrace.yml").write_text(PROJECT.format(limit=LIMIT, keep=FIRST_EVENTS, store=declare_store(valkey)))
         service.open()
         loading = apply_plan(service, prepare(folder.project, {}, ApplyWishes()).plan)
         loading.done.wait()

@@ -6,7 +6,9 @@ daemon or a worker, a capture, a database. A killed database comes back after tw
 started again at once; everything else the service has to mend. In the end every view is compared with its query.
 
     headrace bench kills [--minutes 10] [--every 60] [--rate 40] [--seed 1] [--only KIND,KIND] [--keep FOLDER]
-                         [--applies]
+                         [--applies] [--sites processes]
+
+With `--sites processes` each site is a process of its own, which is killed too.
 
 With `--applies` somebody adds and removes contracts all the time. Promises are then not judged, since most views are
 being loaded; what counts is that every service starts, no command ends with an error of ours, and the rows are right.
@@ -97,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         flush=True,
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left then either
-    with world(options.engine) as here:
+    with world(options.engine, options.sites) as here:
         try:
             found = _run(here, options, count)
         finally:
@@ -205,11 +207,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=_kinds, help=f"of {', '.join(KINDS)}")
     parser.add_argument("--engine", choices=("spark", "local"), default="spark")
+    parser.add_argument("--sites", choices=("inside", "processes"), default="inside")
     parser.add_argument("--applies", action="store_true", help="add and remove contracts all the time")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copies the project with its logs there")
     options = parser.parse_args(arguments)
-    spark = options.engine == "spark"
-    options.only = options.only or tuple(kind for kind in KINDS if spark or kind not in OF_SPARK)
+    absent = (*(() if options.engine == "spark" else OF_SPARK), *(() if options.sites == "processes" else ("site",)))
+    options.only = options.only or tuple(kind for kind in KINDS if kind not in absent)
     return options
 
 

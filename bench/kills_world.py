@@ -20,12 +20,15 @@ from headrace.connect.free_port import free_port
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.site.folder import Folder
 from headrace.site.process import running_process
+from headrace.site.site_folders import read_sites, site_folder
 
-KINDS = ("service", "spark", "daemon", "worker", "capture", *(f"database {name}" for name in DATABASES))
+KINDS = ("service", "site", "spark", "daemon", "worker", "capture", *(f"database {name}" for name in DATABASES))
+"""A site has a process where sites run apart; the service is then the process that coordinates them."""
 OF_SPARK = ("spark", "daemon", "worker")
 MARKS = {"spark": b"SparkSubmit", "daemon": b"pyspark.daemon", "capture": b"headrace.connect.postgres.process"}
 """What the command line of a process of the service has in it."""
 DATABASE_AWAY_S = 2.0
+UP = (sys.executable, "-m", "headrace", "up")
 
 
 @dataclass
@@ -35,6 +38,7 @@ class World:
     root: Path
     servers: dict[str, EmbeddedPostgres]
     engine: str
+    sites: str = "inside"
     up: subprocess.Popen[bytes] | None = None
     starts: int = 0
 
@@ -57,7 +61,7 @@ class World:
         self.starts += 1
         with self.output.open("wb") as output:
             self.up = subprocess.Popen(
-                [sys.executable, "-m", "headrace", "up", str(self.project), "--engine", self.engine],
+                [*UP, str(self.project), "--engine", self.engine, "--sites", self.sites],
                 env=self.environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -97,10 +101,20 @@ class World:
         service = running_process(self.folder)
         if service is None or kind == "service":
             return [] if service is None else [service.pid]
+        sites = self.find_sites()
+        if kind == "site":
+            return sites
         mark = MARKS["daemon" if kind == "worker" else kind]
-        found = [pid for pid in descendants(service.pid) if mark in _command(pid)]
-        daemons = {pid for pid in found if b"pyspark.daemon" in _command(_parent(pid))}
+        # Sites outlive the process that started them: they are no children of the next one.
+        roots = [service.pid, *sites]
+        found = sorted({pid for root in roots for pid in descendants(root) if mark in read_command(pid)})
+        daemons = {pid for pid in found if b"pyspark.daemon" in read_command(_parent(pid))}
         return [pid for pid in found if (pid in daemons) == (kind == "worker")]
+
+    def find_sites(self) -> list[int]:
+        """The processes of sites that run apart."""
+        found = (running_process(site_folder(self.folder, site)) for site in read_sites(self.folder))
+        return [process.pid for process in found if process is not None]
 
     def kill(self, kind: str, pid: int) -> None:
         """A database is killed with all its processes; it and the service are started again, as by an operating system
@@ -134,7 +148,7 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-def _command(pid: int) -> bytes:
+def read_command(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -147,11 +161,11 @@ def _parent(pid: int) -> int:
 
 
 @contextmanager
-def world(engine: str) -> Iterator[World]:
+def world(engine: str, sites: str = "inside") -> Iterator[World]:
     """Databases with their rows and a project that does not run yet; nothing of it is left afterwards."""
     root = Path(tempfile.mkdtemp(prefix="kills-"))
     servers: dict[str, EmbeddedPostgres] = {}
-    made = World(root, servers, engine)
+    made = World(root, servers, engine, sites)
     try:
         for name in DATABASES:
             port = free_port()

@@ -19,7 +19,7 @@ from dataclasses import replace
 from bench.workloads.random_joins import make_random_join
 from bench.workloads.table1 import Setting, make_table1
 from headrace.model.catalogue import Admission, Catalogue, Refusal
-from headrace.model.plan import Method
+from headrace.model.plan_modes import Method
 from headrace.plan.admit import Answer, Question, admit
 from headrace.plan.cores import cores_of
 from headrace.plan.live import Live

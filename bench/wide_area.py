@@ -5,7 +5,8 @@ Twelve streaming queries on 14 sites, placed by every mode and predicted by the 
 placement without sharing (NET), beside what Sana's paper reports; then sweeps over the number of queries, the input
 rate and the sharing ratio.
 
-    python -m bench.wide_area [--measured FILE] [--plot FILE]
+    headrace bench wide-area [--measured FILE] [--plot FILE]
+    headrace bench wide-area --real                             on real links, in network namespaces: wide_area_real.py
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bench.workloads.wide_area import RECIPES, make_network, make_workload
+from bench.wide_area_real import add_real_options, read_real_settings, run_real
+from bench.workloads.wide_area import RECIPES, make_network, make_tight_network, make_tight_workload, make_workload
 from bench.workloads.wide_area_files import read_network
 from headrace.plan.wide_area.fluid import FlowSharing, Prediction, predict
 from headrace.plan.wide_area.greedy import MODES, admit_greedily
@@ -43,6 +45,8 @@ PLANNERS: dict[str, Planner] = {
     "ours": by_search(at_source=False),
     "ours, at source": by_search(at_source=True),
 }
+
+TIGHT_SEEDS = tuple(range(1, 13))
 
 PAPER = (
     "paper (Sana, SoCC 2018): +16 % throughput of NET in total, +21 % in the mean over queries;",
@@ -72,6 +76,28 @@ def print_network(title: str, network: SiteNetwork, answers: dict[str, Predictio
             f" {answer.planned / 1e6:6.1f} {answer.planned / net.planned:6.2f} {latency(answer):7.2f} s"
             f" {len(answer.overloaded(network)):10}"
         )
+
+
+def print_tight_networks(seeds: Iterable[int] = TIGHT_SEEDS) -> None:
+    """Throughput where most links are narrow, and where blind sharing may hurt: as ratios, for each network."""
+    print("\ntight networks: records/s as ratios to Max-Share and to NET, bytes to NET")
+    print("seed      mqo/max sana/max ours/max  sana/net ours/net  bytes: max  sana  ours")
+    found: list[tuple[float, float]] = []
+    for seed in seeds:
+        answers = compare(make_tight_workload(seed), network := make_tight_network(seed))
+        assert network.bandwidth
+        rate = {name: answer.records_per_s for name, answer in answers.items()}
+        size = {name: answer.planned / answers["net"].planned for name, answer in answers.items()}
+        most = rate["max-share"]
+        found.append((rate["sana"] / most, rate["ours"] / rate["sana"]))
+        print(
+            f"{seed:4} {rate['mqo'] / most:12.2f} {rate['sana'] / most:8.2f} {rate['ours'] / most:8.2f}"
+            f" {rate['sana'] / rate['net']:9.2f} {rate['ours'] / rate['net']:8.2f}"
+            f" {size['max-share']:11.2f} {size['sana']:5.2f} {size['ours']:5.2f}"
+        )
+    sana, ours = [one for one, _ in found], [one for _, one in found]
+    print(f"Sana over Max-Share: {min(sana):.2f} to {max(sana):.2f}, middle {statistics.median(sana):.2f}", end="; ")
+    print(f"ours over Sana: {min(ours):.2f} to {max(ours):.2f}")
 
 
 Rows = list[tuple[float, dict[str, float]]]
@@ -136,13 +162,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measured", type=Path, help="a measured network, as JSON")
     parser.add_argument("--plot", type=Path, help="write the sweep over queries as a picture")
+    add_real_options(parser)
     options = parser.parse_args()
+    if options.real:
+        run_real(read_real_settings(options))
+        return
     workload = make_workload()
     networks = {f"modelled network, seed {seed}": make_network(seed) for seed in range(1, 6)}
     if options.measured:
         networks["measured network"] = read_network(options.measured, networks["modelled network, seed 1"].compute)
     for title, network in networks.items():
         print_network(title, network, compare(workload, network))
+    print_tight_networks()
     print()
     for line in PAPER:
         print(line)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # How long an example takes says nothing about it on a busy machine.
 ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", ANY_SPEED)
-settings.register_profile("quick", ANY_SPEED, derandomize=True, max_examples=ALL * 2 // 5)
+settings.register_profile("quick", ANY_SPEED, derandomize=True, max_examples=ALL // 4)
 settings.register_profile("ci", ANY_SPEED, derandomize=True, max_examples=ALL)
 settings.register_profile("long", ANY_SPEED, max_examples=ALL * 20)
 os.environ.pop("COLUMNS", None)  # commands print lines of 80 characters, however wide the developer's terminal is

@@ -10,6 +10,7 @@ import pytest
 from bench.device_router import main as run_device_router
 from bench.engine_ours import keep_by_pushes, push_one_row
 from bench.engine_peers import DuckAnew, DuckByHand, open_duck
+from bench.engine_windows import OURS, measure_windows
 from bench.feed_pages import main as run_feed_pages
 from bench.feed_streams import main as run_feed_streams
 from bench.feeds import main as run_feeds
@@ -33,6 +34,11 @@ def test_the_list_of_benchmarks_names_those_of_the_engine(capsys: pytest.Capture
     assert run(["bench", "list"]) == 0
     named = [line.split()[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert {"engine", "nexmark"} <= set(named)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_windows_and_joins_of_neighbours_come_to_the_rows_that_duckdb_computes(name: str) -> None:
+    assert measure_windows(name, rows=200, pushes=2).push.wall > 0
 
 
 def test_pushes_come_to_the_rows_that_duckdb_computes_and_maintains(tmp_path: Path) -> None:

@@ -74,3 +74,11 @@ def test_every_module_that_the_architecture_names_exists():
     paths = named_paths(PAGE.read_text())
     assert len(paths) > 80
     assert not [path for path in paths if not any((place / path).exists() for place in places)]
+
+
+def test_every_decision_has_a_number_of_its_own_and_is_listed():
+    folder = ROOT / "docs" / "decisions"
+    records = sorted(record.name for record in folder.glob("[0-9]*.md"))
+    listed = re.findall(r"^- \[(\d{4})\]\((\1-[^)]*)\)", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert records == [record for _, record in listed]
+    assert len({number for number, _ in listed}) == len(listed)

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-TREES = {
-    str(file.relative_to(SOURCE)): ast.parse(file.read_text(encoding="utf-8")) for file in sorted(SOURCE.rglob("*.py"))
-}
-
-
 FOR_APPS = "headrace_device/"
 """What apps of devices import is called as they call it: a device is a `Device` there."""
+
+
+@pytest.fixture(scope="module")
+def trees() -> Mapping[str, ast.Module]:
+    files = sorted(SOURCE.rglob("*.py"))
+    return {str(file.relative_to(SOURCE)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
 def places_of_classes(trees: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:
@@ -37,8 +38,8 @@ def classes_defined_twice(trees: Mapping[str, ast.Module]) -> Mapping[str, list[
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
-def test_a_class_name_is_defined_in_one_module_only():
-    assert not classes_defined_twice(TREES), "say in each name what its class is, so that a name finds one class"
+def test_a_class_name_is_defined_in_one_module_only(trees: Mapping[str, ast.Module]):
+    assert not classes_defined_twice(trees), "say in each name what its class is, so that a name finds one class"
 
 
 def test_a_class_name_that_two_modules_define_is_found():
@@ -81,8 +82,8 @@ def leaning_docstrings(trees: Mapping[str, ast.Module]) -> list[str]:
     ]
 
 
-def test_a_docstring_means_something_by_itself():
-    assert not leaning_docstrings(TREES), "say what it is or does: not `Of a contract.` but `The lag of a contract.`"
+def test_a_docstring_means_something_by_itself(trees: Mapping[str, ast.Module]):
+    assert not leaning_docstrings(trees), "say what it is or does: not `Of a contract.` but `The lag of a contract.`"
 
 
 @pytest.mark.parametrize("opening", ["Of a contract that runs.", "The same for a view.", "By vertex."])
@@ -106,8 +107,8 @@ def is_there(mention: str) -> bool:
 
 
 def test_modules_that_are_mentioned_exist():
-    mentions = ((file, mention) for file in TREES for mention in MENTION.findall((SOURCE / file).read_text()))
-    gone = [f"{file}: {mention}" for file, mention in mentions if not is_there(mention)]
+    mentions = ((file, mention) for file in SOURCE.rglob("*.py") for mention in MENTION.findall(file.read_text()))
+    gone = [f"{file.relative_to(SOURCE)}: {mention}" for file, mention in mentions if not is_there(mention)]
     assert not gone, "a module was moved or renamed: say where it is now"
 
 

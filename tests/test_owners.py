@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from typing import TypeGuard
 
 import pytest
 
 from tests.test_imports import MODULES, area
 
-TREES = {module: ast.parse(file.read_text(encoding="utf-8")) for module, file in MODULES.items()}
 CHANGING = frozenset(
     ("add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update")
 )
@@ -65,9 +65,20 @@ def attributes(tree: ast.AST) -> Iterator[str]:
         yield from (target.attr for target in targets(class_) if is_of_self(target))
 
 
-OWN = {module: frozenset(attributes(tree)) for module, tree in TREES.items()}
-OURS = frozenset().union(*OWN.values())
-"""Libraries have other attributes, such as `daemon` of a thread."""
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+@cache
+def own_attributes() -> dict[str, frozenset[str]]:
+    """Attributes by module. Trees are not kept: each process that runs tests would hold hundreds of megabytes."""
+    return {module: frozenset(attributes(tree_of(module))) for module in MODULES}
+
+
+@cache
+def our_attributes() -> frozenset[str]:
+    """Libraries have other attributes, such as `daemon` of a thread."""
+    return frozenset().union(*own_attributes().values())
 
 
 def libraries(tree: ast.AST) -> frozenset[str]:
@@ -81,14 +92,14 @@ def foreign(tree: ast.AST, own: frozenset[str]) -> list[str]:
     return [
         f"line {target.lineno}: {ast.unparse(target)}"
         for target in targets(tree)
-        if isinstance(target, ast.Attribute) and not is_of_self(target) and target.attr in OURS - own
+        if isinstance(target, ast.Attribute) and not is_of_self(target) and target.attr in our_attributes() - own
         if not (isinstance(target.value, ast.Name) and target.value.id in imported)
     ]
 
 
 @pytest.mark.parametrize("module", SHARED)
 def test_a_module_changes_only_attributes_of_its_own_classes(module: str):
-    assert foreign(TREES[module], OWN[module]) == [], "call a method of the class that has the attribute"
+    assert foreign(tree_of(module), own_attributes()[module]) == [], "call a method of the class that has the attribute"
 
 
 @pytest.mark.parametrize(

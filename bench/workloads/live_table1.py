@@ -8,7 +8,8 @@ as two changed rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import psycopg
@@ -37,9 +38,21 @@ class Live:
     tweets_per_s: float = 50.0
     freshness_s: tuple[float, ...] = (45.0,)
     cores: int = 2
+    machines: int = MACHINES
+    apart: bool = False
+    """Whether each machine has a database of its own."""
 
     def rows(self, relation: Relation) -> int:
         return max(100, round(relation.rows * self.tweets / TWEETS))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The machines."""
+        return tuple(f"m{number}" for number in range(1, self.machines + 1))
+
+    def relations_at(self, machine: str) -> tuple[Relation, ...]:
+        number = self.names.index(machine)
+        return tuple(one for at, one in enumerate(RELATIONS) if at % self.machines == number)
 
     @property
     def sources(self) -> tuple[Relation, ...]:
@@ -55,7 +68,7 @@ def live_project(live: Live) -> Project:
     """All sites on this machine, with the operator times that are assumed of a warm engine."""
     project = Project("smile")
     project.host("here", cores=live.cores)
-    machines = [f"m{number}" for number in range(1, MACHINES + 1)]
+    machines = live.names
     for name in machines:
         project.site(name, cpu="0.34 $/core-hour", disk="0.11 $/GB-month", host="here")
     for src in machines:
@@ -64,13 +77,13 @@ def live_project(live: Live) -> Project:
                 project.link(from_=src, to=dst, bandwidth="1.25e+08 B/s", latency="0.0005 s", price="0 $/GB")
     for number, relation in enumerate(RELATIONS):
         if relation in live.sources:
-            _add_source(project, relation, machines[number % MACHINES], live)
+            _add_source(project, relation, machines[number % live.machines], live)
     for number in range(min(live.contracts, len(SHARINGS))):
         project.view(f"V{number + 1}", query_of(SHARINGS[number].split()))
     for number in range(live.contracts):
         turn, view = divmod(number, len(SHARINGS))
         freshness_s = live.freshness_s[number % len(live.freshness_s)]
-        site = machines[(view + 1 + turn) % MACHINES]
+        site = machines[(view + 1 + turn) % live.machines]
         project.contract(f"S{number + 1}", view=f"V{view + 1}", at=site, freshness=freshness_s, penalty=0.001)
     return project
 
@@ -90,8 +103,13 @@ def _add_source(project: Project, relation: Relation, site: str, live: Live) -> 
         rows=live.rows(relation),
         rate=relation.ratio * live.tweets_per_s,
         columns=columns,
-        postgres={"dsn": f"${{{DATABASE}}}", "table": relation.name},
+        postgres={"dsn": f"${{{address_of(site) if live.apart else DATABASE}}}", "table": relation.name},
     )
+
+
+def address_of(machine: str) -> str:
+    """The variable that holds the address of a machine's tables."""
+    return f"{machine.upper()}_DSN"
 
 
 def _type(width: int) -> str:
@@ -105,11 +123,13 @@ def _key(relation: Relation) -> str:
 # The database
 
 
-def fill_database(connection: psycopg.Connection[tuple[object, ...]], live: Live) -> None:
+def fill_database(
+    connection: psycopg.Connection[tuple[object, ...]], live: Live, relations: Sequence[Relation] = RELATIONS
+) -> None:
     """The tables with their first rows: tweets 1..n, users 1..m, each relation about the first of them."""
     connection.execute("SELECT setseed(0.5)")
     users = live.rows(RELATIONS[0])
-    for relation in RELATIONS:
+    for relation in relations:
         columns = ", ".join(f"{name} {_sql_type(width)}" for name, width in relation.columns.items())
         connection.execute(f"CREATE TABLE {relation.name} ({columns}, PRIMARY KEY ({_key(relation)}))")
         values = ", ".join(_value(name, width, users) for name, width in list(relation.columns.items())[1:])
@@ -131,13 +151,13 @@ def _value(name: str, width: int, users: int) -> str:
     return f"left(repeat(md5(random()::text), {width // 32 + 1}), {width})"
 
 
-def tick_statement(users: int) -> str:
+def tick_statement(users: int, relations: Sequence[Relation] = RELATIONS) -> str:
     """One transaction of `count` tweets from `first` on, `fresh` users from `next_user` on, and their changes."""
     parts = [
         "new AS MATERIALIZED (SELECT %(first)s + i AS tid FROM generate_series(0, %(count)s - 1) i)",
         "joined AS MATERIALIZED (SELECT %(next_user)s + i AS uid FROM generate_series(0, %(fresh)s - 1) i)",
     ]
-    for relation in RELATIONS:
+    for relation in relations:
         values = ", ".join(_value(name, width, users) for name, width in list(relation.columns.items())[1:])
         about_tweets = _key(relation) == "tid"
         share = relation.ratio if about_tweets else min(1.0, relation.ratio / NEW_USERS / 3)
@@ -163,9 +183,13 @@ def _updates(relation: Relation, changed: float) -> str:
 
 @dataclass
 class Tweeting(Beside):
-    """Writes at a rate, in a thread; `tweets` were written so far, and `behind_s` is how late the writer is."""
+    """Writes at a rate, in a thread; `tweets` were written so far, and `behind_s` is how late the writer is.
 
-    dsn: str
+    `dsn` is that of the database, or those of several with the relations that each has: a tweet is then a transaction
+    in each of them.
+    """
+
+    dsn: str | Mapping[str, Sequence[Relation]]
     live: Live
     rate: Callable[[float], float]
     """Tweets per second, from the seconds since the start."""
@@ -178,22 +202,27 @@ class Tweeting(Beside):
 
     def run(self) -> None:
         try:
-            with psycopg.connect(self.dsn, autocommit=True) as connection:
-                self._write(connection)
+            with ExitStack() as opened:
+                places = {self.dsn: RELATIONS} if isinstance(self.dsn, str) else self.dsn
+                users, statements = self.live.rows(RELATIONS[0]), dict[psycopg.Connection[tuple[object, ...]], str]()
+                for dsn, relations in places.items():
+                    connection = opened.enter_context(psycopg.connect(dsn, autocommit=True))
+                    connection.execute("SELECT setseed(0.25)")
+                    statements[connection] = tick_statement(users, relations)
+                self._write(statements, _State(*_next_keys(statements, places.values())))
         except psycopg.Error as error:
             self.error = str(error)
 
-    def _write(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
-        connection.execute("SELECT setseed(0.25)")
-        users = self.live.rows(RELATIONS[0])
-        statement, state = tick_statement(users), _State(*_last_keys(connection))
+    def _write(self, statements: Mapping[psycopg.Connection[tuple[object, ...]], str], state: _State) -> None:
         known = {f"known_{relation.name}": self.live.rows(relation) for relation in RELATIONS}
         started, owed = time.monotonic(), 0.0
         for tick in range(1, 1 << 40):
             owed += self.rate(tick * TICK_S) * TICK_S
             count, owed = int(owed), owed - int(owed)
             if count:
-                connection.execute(statement, {**state.take(count), **known})
+                values = {**state.take(count), **known}
+                for connection, statement in statements.items():
+                    connection.execute(statement.encode(), values)
                 self.tweets += count
             ahead = started + tick * TICK_S - time.monotonic()
             self.behind_s = max(0.0, -ahead)
@@ -217,10 +246,15 @@ class _State:
         return given
 
 
-def _last_keys(connection: psycopg.Connection[tuple[object, ...]]) -> tuple[int, int]:
-    found = connection.execute(
-        "SELECT (SELECT max(tid) FROM tweets) + 1, greatest((SELECT max(uid) FROM users),"
-        " (SELECT max(uid) FROM socnet), (SELECT max(uid) FROM loc)) + 1"
-    ).fetchone()
-    assert found is not None
-    return int(str(found[0])), int(str(found[1]))
+def _next_keys(
+    connections: Iterable[psycopg.Connection[tuple[object, ...]]], places: Iterable[Sequence[Relation]]
+) -> tuple[int, int]:
+    """After the last tweet, and after the last user."""
+    last = {"tid": 0, "uid": 0}
+    for connection, relations in zip(connections, places, strict=True):
+        for relation in relations:
+            key = _key(relation)
+            found = connection.execute(f"SELECT coalesce(max({key}), 0) FROM {relation.name}".encode()).fetchone()
+            assert found is not None
+            last[key] = max(last[key], int(str(found[0])))
+    return last["tid"] + 1, last["uid"] + 1

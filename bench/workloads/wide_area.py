@@ -293,6 +293,28 @@ def make_network(seed: int) -> SiteNetwork:
     return SiteNetwork(tuple(places), frozenset(COMPUTE), bandwidth, latency)
 
 
+def make_tight_network(seed: int) -> SiteNetwork:
+    """Most links between compute sites carry hardly anything, and half of those from sources a twentieth.
+
+    Whoever joins a running operator here may find that what it sends does not get through.
+    """
+    base, rng = make_network(seed), random.Random(seed)
+    bandwidth = {ends: size * _choose_factor(ends[0], rng) for ends, size in sorted(base.bandwidth.items())}
+    return SiteNetwork(base.sites, base.compute, bandwidth, base.latency)
+
+
+def _choose_factor(start: str, rng: random.Random) -> float:
+    share, narrow = (0.5, 0.05) if start in SOURCES else (0.85, 0.005)
+    return narrow if rng.random() < share else 1.0
+
+
+def make_tight_workload(seed: int) -> Workload:
+    """The twelve queries, in an order of arrival that the seed decides."""
+    recipes = list(RECIPES)
+    random.Random(seed).shuffle(recipes)
+    return make_workload(recipes=tuple(recipes))
+
+
 def _kilometres(a: tuple[float, float], b: tuple[float, float]) -> float:
     lat1, lon1, lat2, lon2 = map(math.radians, (*a, *b))
     half = math.sin((lat2 - lat1) / 2) ** 2 + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2

@@ -18,16 +18,17 @@ from headrace.connect.redis.feed_store import RedisFeedTarget
 from headrace.coordinate.feeds.calibrating import measure_prices
 from headrace.model.errors import ConnectError, NotOurs
 from headrace.model.feed_names import name_trial
-from headrace.model.feed_prices import HowCounted
+from headrace.model.feed_prices import FeedShape, HowCounted
 from headrace.run.feeds import trial
 from headrace.run.feeds.page import PageRules
 from headrace.run.feeds.trial import run_trial
-from headrace.run.ports import FeedTarget
+from headrace.run.ports import FeedStore, FeedTarget
 from tests.connect.test_feed_stores import valkey_url
 
 __all__ = ["valkey_url"]
 
 RULES = PageRules(limit=10)
+SMALL = FeedShape(2, 0, 20.0)
 
 
 @pytest.fixture(params=["postgres", "redis"])
@@ -54,7 +55,7 @@ def test_prices_are_measured_and_nothing_is_left_behind(target: Any, monkeypatch
     monkeypatch.setattr(trial, "ROUNDS", 3)
     with closing(target.open_store(1)) as store:
         store.take_over()
-    prices, found = measure_prices(target.make_trial(name_trial("p", "home")), RULES, 3, 20.0)
+    prices, found = measure_prices(target.make_trial(name_trial("p", "home")), RULES, FeedShape(3, 500, 20.0))
     assert found.counted is HowCounted.PROCESSOR
     for name in ("H", "read"):
         price, error = prices.named[name]
@@ -71,11 +72,11 @@ def test_a_trial_that_was_broken_off_is_dropped_by_the_next(target: Any, tmp_pat
     monkeypatch.setattr(trial, "_drop", lambda feed_store: None)  # as if the process had been killed
     made = target.make_trial(name_trial("p", "home"))
     with pytest.raises(ConnectError, match="was ended"):
-        run_trial(made, FileStore(tmp_path), RULES, 2, lambda: True)
+        run_trial(made, FileStore(tmp_path), RULES, SMALL, lambda: True)
     assert left_over(target) != []
     monkeypatch.undo()
     monkeypatch.setattr(trial, "ROUNDS", 1)
-    run_trial(made, FileStore(tmp_path), RULES, 2, lambda: False)
+    run_trial(made, FileStore(tmp_path), RULES, SMALL, lambda: False)
     assert left_over(target) == []
 
 
@@ -92,7 +93,7 @@ def test_nobody_drops_what_is_another_projects(target: Any) -> None:
 def test_a_trial_that_takes_too_long_is_given_up(target: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(trial, "WITHIN_S", 0.0)
     with pytest.raises(ConnectError, match="did not end within"):
-        run_trial(target.make_trial("trial~x"), FileStore(tmp_path), RULES, 1, lambda: False)
+        run_trial(target.make_trial("trial~x"), FileStore(tmp_path), RULES, SMALL, lambda: False)
     assert left_over(target) == []
 
 
@@ -103,6 +104,28 @@ def test_a_store_whose_processes_cannot_be_seen_is_measured_by_the_time_that_pas
     monkeypatch.setattr("headrace.connect.postgres.feed_meter._is_session", lambda pid, port: False)
     made = PostgresFeedTarget(postgres_dsn, "home", "p", "m").make_trial("trial~y")
     began = time.perf_counter()
-    found = run_trial(made, FileStore(tmp_path), RULES, 2, lambda: False)
+    found = run_trial(made, FileStore(tmp_path), RULES, SMALL, lambda: False)
     assert found.counted is HowCounted.ELAPSED
     assert sum(one.seconds for one in found.windows) <= found.seconds <= time.perf_counter() - began
+
+
+@pytest.mark.parametrize(
+    ("shape", "fitted"),
+    [((30, 30), (30, 70)), ((1, 10**6), (1, 4_000)), ((30, 200), (20, 200)), ((30, 10**6), (10, 400))],
+)
+def test_a_trial_is_as_large_as_its_feed_as_far_as_it_is_filled_in_seconds(
+    target: Any, tmp_path: Path, monkeypatch: Any, shape: tuple[int, int], fitted: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(trial, "ROUNDS", 1)
+    monkeypatch.setattr(trial, "MOST_EVENTS", 4_000)
+    held = list[int]()
+
+    def count_and_drop(store: FeedStore) -> None:
+        held.append(store.sizes().events)
+        store.drop()
+
+    monkeypatch.setattr(trial, "_drop", count_and_drop)
+    made = target.make_trial(name_trial("p", "home"))
+    run_trial(made, FileStore(tmp_path), RULES, FeedShape(*shape, 20.0), lambda: False)
+    depth, producers = fitted
+    assert held == [depth * producers + min(depth, RULES.limit) * (trial.HEARD + trial.UNHEARD)]

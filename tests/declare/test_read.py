@@ -56,6 +56,17 @@ def test_fields_of_sites_links_and_hosts_are_read_in_base_units(tmp_path: Path) 
     assert (link.src, link.dst, link.bandwidth, link.latency_s, link.price_gb) == ("us", "eu", 12.5e6, 0.04, 0.01)
 
 
+@pytest.mark.parametrize(
+    ("written", "bandwidth", "limit"),
+    [("", 1e6, 1e6), ("bandwidth: 100 Mbps, ", 1e6, 1e6), ("bandwidth: 1 kB/s, ", 1e3, 1e6)],
+)
+def test_a_link_with_a_limit_has_no_more_bandwidth(
+    tmp_path: Path, written: str, bandwidth: float, limit: float
+) -> None:
+    (link,) = read(tmp_path, f"links: [{{from: us, to: eu, {written}limit: 1 MB/s}}]").links
+    assert (link.bandwidth, link.limit) == (bandwidth, limit)
+
+
 def test_a_source_with_everything(tmp_path: Path) -> None:
     text = """
         sources:
@@ -352,3 +363,13 @@ def test_a_column_that_cannot_be_captured_is_said_to_be_so_and_not_to_be_missing
         'column "t.lasts" has type interval, which is not handled',
         'column "t.other" does not exist',
     ]
+
+
+def test_a_streaming_contract_is_promised_ten_seconds_and_pushed_again_at_once(tmp_path: Path) -> None:
+    text = f"""
+        sources: {{s: {T}}}
+        contracts: {{a: {{view: v, at: eu, freshness: streaming}}, b: {{view: v, at: eu, freshness: 10 s}}}}
+    """
+    catalogue = read(tmp_path, text, v="SELECT id FROM s")
+    found = {name: (one.freshness_s, one.streaming) for name, one in catalogue.contracts.items()}
+    assert found == {"a": (10.0, True), "b": (10.0, False)}

@@ -53,6 +53,8 @@ def test_sql_that_is_maintained_keeps_its_meaning(tmp_path: Path):
     assert query.query is not None
     assert not query.reads_time
     assert recomputed(project(tmp_path, v="SELECT id FROM t WHERE at > now() - INTERVAL '1' DAY")).reads_time
+    assert recomputed(project(tmp_path, v="SELECT id FROM TUMBLE(t, at, INTERVAL '1' HOUR)")).reads == ("t",)
+    assert recomputed(project(tmp_path, v="SELECT id, now() - INTERVAL '1' DAY AS yesterday FROM t")).reads_time
 
 
 def test_views_are_written_out_under_their_own_names(tmp_path: Path):
@@ -98,22 +100,21 @@ def test_columns_have_names_and_types(text: str, expected: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "operator"),
     [
-        ("SELECT id, now() AS t FROM t", "now()"),
-        ("SELECT n, max(at) AS m, current_date AS d FROM t GROUP BY n", "now()"),
-        ("SELECT id, rank() OVER (ORDER BY x) AS r FROM t WHERE at > now() - INTERVAL '1' DAY", "now()"),
+        ("SELECT n, now() AS t, regr_r2(x, id) AS r FROM t GROUP BY n", "now()"),
+        ("SELECT id, regr_count(x, id) OVER (ORDER BY x) AS r FROM t WHERE at > now() - INTERVAL '1' DAY", "now()"),
         ("SELECT id, random() AS r FROM t", "nondeterministic function: random"),
         ("SELECT id, uuid() AS r FROM t", "nondeterministic function: uuid"),
-        ("SELECT * FROM t LIMIT 3", "limit without order by"),
-        ("SELECT id, rank() OVER (ORDER BY x) AS r FROM t ORDER BY 'x' LIMIT 3", "limit without order by"),
+        ("SELECT id, regr_count(x, id) OVER (ORDER BY x) AS r FROM t ORDER BY 'x' LIMIT 3", "limit without order by"),
         ("SELECT id, at - at AS d FROM t", "interval column"),
         ("SELECT window, stddev(x) AS s FROM t GROUP BY window(at, '1 minute')", "struct column"),
-        ("SELECT id FROM t WHERE id = ANY (SELECT id FROM u)", "expression: ANY or ALL"),
         ("SELECT * FROM t TABLESAMPLE (10 PERCENT)", "table sample"),
-        ("SELECT n, collect_list(id) AS ids FROM t GROUP BY n", "aggregate: collect_list"),
-        ("SELECT n, CAST(first(id) AS bigint) AS f FROM t GROUP BY n", "aggregate: first"),
-        ("SELECT id, rank() OVER (ORDER BY x) AS r FROM t LATERAL VIEW explode(array(1)) e AS y", "lateral view"),
-        ("SELECT id FROM range(5)", "table function: range"),
-        ("SELECT id, rank() OVER (ORDER BY twice(n)) AS r FROM t", "function: twice"),
+        ("SELECT n, collect_list(id) AS ids, regr_r2(x, id) AS r FROM t GROUP BY n", "aggregate: collect_list"),
+        (
+            "SELECT CAST(first(id) AS bigint) AS f, regr_count(n, n) OVER (ORDER BY n) AS r FROM t GROUP BY n",
+            "aggregate: first",
+        ),
+        ("SELECT id, regr_count(n, n) OVER (ORDER BY twice(n)) AS r FROM t", "function: twice"),
+        ("SELECT keyword FROM sql_keywords()", "table function: sql_keywords"),
         ("SELECT n, regr_r2(x, id) OVER () AS h FROM t", "window function: regr_r2"),
         ("SELECT n, rank() OVER (ORDER BY x) AS r FROM w", "nondeterministic function: rand"),
     ],
@@ -136,7 +137,7 @@ def test_what_leaves_its_answer_open_stays_refused_by_name(text: str, operator: 
         ("SELECT id, rank() OVER (ORDER BY x) AS r,\n idd FROM t", 'column "idd" does not exist', 2),
         ("SELECT id, rank() OVER (ORDER BY x) AS r, max(id) OVER () AS r FROM t", 'column "r" occurs twice', 1),
         ("SELECT id, sum(n) OVER (ORDER BY rankk(x)) AS r FROM t", 'function "rankk" does not exist', 1),
-        ("SELECT id, lag(NULL) OVER (ORDER BY id) AS r FROM t", 'the type of column "r" is not known', 1),
+        ("SELECT id, lag(NULL) OVER (ORDER BY id) AS r FROM t", 'the type of "lag" is not known', 1),
         ("SELECT id FROM t EXCEPT ALL SELECT id, k FROM u", "the queries have 1 and 2 columns", 1),
     ],
 )
@@ -179,7 +180,7 @@ def test_the_name_of_the_second_is_none_that_another_view_may_have(tmp_path: Pat
 AUTO = "  a: {view: v, at: us, freshness: 1 h, refresh: auto}\n"
 INCREMENTAL = "  i: {view: v, at: us, freshness: 1 h}\n"
 FULL = "  f: {view: v, at: us, freshness: 1 h, refresh: full}\n"
-RANKED = "SELECT id, rank() OVER (ORDER BY n) AS r FROM t"
+RANKED = "SELECT id, regr_count(n, n) OVER (ORDER BY n) AS r FROM t"
 
 
 @pytest.mark.parametrize(
@@ -217,9 +218,8 @@ def hints(text: str, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT id, sum(n) OVER (ORDER BY id) AS total FROM t",
-        "SELECT n, sum(id) AS s FROM t GROUP BY ROLLUP (n)",
-        "SELECT id FROM t WHERE id IN (SELECT id FROM u) OR n = 1",
+        "SELECT id, try_sum(n) OVER (ORDER BY id) AS total FROM t",
+        "SELECT n, try_sum(id) AS s FROM t GROUP BY n",
     ],
 )
 def test_full_is_offered_for_what_can_be_recomputed(text: str, tmp_path: Path):
@@ -235,15 +235,10 @@ def test_full_is_offered_with_a_type_for_functions_whose_type_is_not_known(tmp_p
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT id, (SELECT k FROM u LIMIT 1) AS k FROM t",
-        "SELECT t.id, x.k FROM t, LATERAL (SELECT max(k) AS k FROM u WHERE u.id = t.id) x",
-        "SELECT id FROM t WHERE n > ANY (SELECT k FROM u)",
-        "SELECT DISTINCT ON (n) n, id FROM t ORDER BY n, id",
         "SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS WITH TIES",
         "SELECT id FROM t ORDER BY id LIMIT 2 PERCENT",
         "SELECT id, s -> 'a' AS a FROM t",
         "SELECT id, rand() AS r FROM t",
-        "SELECT 1 AS one",
     ],
 )
 def test_full_is_not_offered_for_what_cannot_be_recomputed_either(text: str, tmp_path: Path):

@@ -10,7 +10,8 @@ import pytest
 
 from headrace.app.planning import plan_document, plan_project
 from headrace.doors.cli.main import run
-from headrace.model.plan import PlanOptions, WideArea
+from headrace.model.plan import PlanOptions
+from headrace.model.plan_modes import WideArea
 from headrace.site.folder import Folder
 from tests.golden import check_golden
 from tests.running.loaded import write_existing

@@ -149,7 +149,7 @@ def operators(relation: Relation) -> Iterator[str]:
 def test_random_relations_contain_every_operator_often():
     seen: Counter[str] = Counter()
 
-    @settings(ANY_SIZE, max_examples=300, database=None, phases=[Phase.generate], derandomize=True)
+    @settings(ANY_SIZE, max_examples=400, database=None, phases=[Phase.generate], derandomize=True)
     @given(relations(timed=True))
     def look(relation: Relation) -> None:
         seen.update(set(operators(relation)))
@@ -158,7 +158,19 @@ def test_random_relations_contain_every_operator_often():
     expected = {
         *(f"{kind} join" for kind in JoinKind),
         *(f"{ranking}{partition}" for ranking in Ranking for partition in ("", " of partitions")),
-        *("Filter", "Filter by time", "Projection", "UnionAll", "Distinct", "Aggregate", "Windows", "scan now"),
+        *(
+            "Filter",
+            "Filter by time",
+            "Projection",
+            "UnionAll",
+            "Distinct",
+            "Aggregate",
+            "Windows",
+            "Sessions",
+            "Unfold",
+            "Over",
+            "scan now",
+        ),
     }
     assert set(seen) == expected
     assert min(seen.values()) >= 3, seen

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.model.block import Block
 from headrace.model.catalogue import Admission, Catalogue, Headroom, Link, Site
-from headrace.model.plan import Method
+from headrace.model.plan_modes import Method
 from headrace.plan.admit import Question
 from headrace.plan.cores import cores_of
 from headrace.plan.live import Live

@@ -18,10 +18,13 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Output,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     fields_of,
@@ -45,7 +48,7 @@ def with_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> R
             return replace(relation, left=change(relation.left), right=change(relation.right))
         case UnionAll(inputs):
             return UnionAll(tuple(map(change, inputs)))
-        case Filter() | Projection() | Distinct() | Aggregate() | Windows() | TopK():
+        case Filter() | Projection() | Distinct() | Aggregate() | Windows() | Sessions() | Unfold() | TopK() | Over():
             return replace(relation, input=change(relation.input))
     raise AssertionError(f"no query has this operator: {relation}")
 

@@ -144,7 +144,7 @@ def test_whatever_was_measured_a_project_is_planned_on_it_and_moved(project: Cat
     watched = look(ConditionWatch(), plan, replace(measured, clock_s=0.0))
     adapt(plan, measured, watched)
     for entry in plan.contracts:
-        improve(plan, entry.contract, 1e9)
+        improve(plan, entry.contract, Measured(1e9), ConditionWatch())
     then = arrange_on_running(replace(now, catalogue=replace(project, sources=now.catalogue.sources)), project, VIEWS)
     if then is not None:
         check_plan(plan_of(then))

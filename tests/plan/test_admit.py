@@ -10,7 +10,8 @@ import pytest
 
 from headrace.model.block import Aggregation
 from headrace.model.catalogue import Admission, Headroom
-from headrace.model.plan import Method, Operator
+from headrace.model.plan import Operator
+from headrace.model.plan_modes import Method
 from headrace.model.relation import AggregateCall, AggregateFunction, Output
 from headrace.model.types import BIGINT
 from headrace.plan.admit import Answer, Question, admit, best_plan

@@ -15,7 +15,7 @@ from headrace.meaning.evaluate import evaluate
 from headrace.model.block import Aggregation, Block, Derivation, DerivationKind
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import EvaluationError, UnsupportedSql
-from headrace.model.expr import FALSE, Call, Column
+from headrace.model.expr import FALSE, Call, Column, walk
 from headrace.model.relation import (
     Field,
     Join,
@@ -199,10 +199,19 @@ def test_aggregate_of_nothing_is_still_one_row():
     assert isinstance(block.top, Aggregation)
 
 
-def test_window_outside_a_group_by_has_no_blocks():
+def test_tumbling_windows_that_nobody_groups_by_are_columns():
     rows = read_query("select k, at from r", SCHEMA)
-    with pytest.raises(UnsupportedSql, match="other than in GROUP BY"):
-        blocks_of("v", Windows(rows, Column("at", TIMESTAMP), 1000, 500, 0, "start", "end"))
+    (block,) = blocks_of("v", Windows(rows, Column("at", TIMESTAMP), 1000, 1000, 0, "start", "end"))
+    assert block.top is None
+    assert "window_start" in {
+        node.function for output in block.outputs for node in walk(output.expr) if isinstance(node, Call)
+    }
+
+
+def test_windows_that_nobody_groups_by_are_refused_if_a_row_is_in_very_many():
+    rows = read_query("select k, at from r", SCHEMA)
+    with pytest.raises(UnsupportedSql, match="a row is in 1,000 windows"):
+        blocks_of("v", Windows(rows, Column("at", TIMESTAMP), 1_000_000, 1000, 0, "start", "end"))
 
 
 def test_expression_that_doubles_at_every_level_is_refused_before_it_fills_the_memory():

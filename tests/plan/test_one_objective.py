@@ -10,7 +10,8 @@ import pytest
 
 from headrace.model.catalogue import Catalogue
 from headrace.model.explanation import WhyContract
-from headrace.model.plan import ContractPlan, Method, Plan, PlanOptions
+from headrace.model.plan import ContractPlan, Plan, PlanOptions
+from headrace.model.plan_modes import Method
 from headrace.plan.admit import admit, keeps, measure_choice, terrain_of
 from headrace.plan.check import check_document
 from headrace.plan.cores import cores_of

@@ -12,7 +12,8 @@ import pytest
 
 from headrace.declare.read import read_project
 from headrace.model.catalogue import Catalogue
-from headrace.model.plan import Plan, PlanOptions, Sharing, VertexKind, WideArea
+from headrace.model.plan import Plan, PlanOptions, VertexKind
+from headrace.model.plan_modes import Sharing, WideArea
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.explain import why
@@ -69,7 +70,10 @@ def test_a_push_takes_as_long_whatever_has_changed(tmp_path: Path, freshness_s: 
 
 
 def test_rows_are_those_of_the_largest_source_and_change_at_most_once_in_a_push(tmp_path: Path):
-    sellers = "SELECT seller, rank() OVER (ORDER BY price) AS r FROM bids JOIN auctions ON auctions.id = bids.auction"
+    sellers = (
+        "SELECT seller, regr_count(price, price) OVER (ORDER BY price) AS r "
+        "FROM bids JOIN auctions ON auctions.id = bids.auction"
+    )
     plan = make_plan(project(tmp_path, full("a", "60 s", "sellers") + full("b", "1 d", "sellers"), sellers=sellers))
     made = next(plan.graph.vertices[name] for name, edge in plan.graph.edges.items() if edge.is_recomputed)
     assert made.rows == 100_000

@@ -118,5 +118,24 @@ def queries(folder: str) -> dict[str, str]:
 
 def understood() -> list[str]:
     """Queries of all kinds over the sources of `headrace.testing.SCHEMA`."""
-    _, *paragraphs = (FOLDER / "understood.sql").read_text(encoding="utf-8").split("\n\n")
+    return _paragraphs("understood.sql")
+
+
+def shapes() -> list[str]:
+    """More queries over the same sources, that DuckDB understands."""
+    return _paragraphs("shapes.sql")
+
+
+def _paragraphs(file: str) -> list[str]:
+    _, *paragraphs = (FOLDER / file).read_text(encoding="utf-8").split("\n\n")
     return [paragraph.strip() for paragraph in paragraphs]
+
+
+def postgres_queries() -> list[str]:
+    """Queries in PostgreSQL's dialect over the same sources."""
+    return _paragraphs("postgres.sql")
+
+
+def postgres_only() -> list[str]:
+    """More of them, which `convert` cannot write in Spark's words."""
+    return _paragraphs("postgres_only.sql")

@@ -209,3 +209,91 @@ SELECT window.start AS start, window.end AS end, count(*) AS c, sum(k) AS s FROM
 SELECT window(at, '1 hour', '30 minutes', '5 minutes').start AS w, k, max(n) AS m FROM r GROUP BY window(at, '1 hour', '30 minutes', '5 minutes'), k
 
 SELECT max(c) AS busiest FROM (SELECT count(*) AS c FROM r GROUP BY window(at, '1 day'), ok)
+
+SELECT ascii(name) AS a, chr(k + 65) AS b, base64(name) AS c, hex(k) AS d, hex(name) AS e, sha2(name, 256) AS f, sha(name) AS g, crc32(name) AS h FROM r
+
+SELECT trim(BOTH 'an' FROM name) AS a, btrim(name, 'a') AS b, ltrim('a', name) AS c, rtrim('n', name) AS d, trim(LEADING 'a' FROM name) AS e, btrim(name) AS f FROM r
+
+SELECT substring_index(name, 'a', 1) AS a, overlay(name, '_', 2) AS b, levenshtein(name, 'ann') AS c, soundex(name) AS d, instr(name, 'n') AS e, locate('n', name, 3) AS f, position('n' IN name) AS g FROM r
+
+SELECT printf('%s: %05d', name, k) AS a, format_number(amount, 1) AS b, elt(2, 'a', name) AS c, find_in_set(name, 'a,ann,bob') AS d FROM r
+
+SELECT k & n AS a, k | 3 AS b, k ^ 1 AS c, ~k AS d, shiftleft(k, 2) AS e, bit_count(k) AS f, bin(k) AS g, conv(k::string, 10, 16) AS h FROM r
+
+SELECT try_cast(name AS int) AS a, try_divide(k, n) AS b, try_add(k, 2147483647) AS c, try_to_date(name) AS d, nullifzero(k) AS e, zeroifnull(n) AS f, equal_null(k, n) AS g FROM r
+
+SELECT log(2, 8) AS a, log(3, abs(k) + 1) AS b, cbrt(k) AS c, hypot(k, n) AS d, bround(amount, 1) AS e, width_bucket(k, 0, 10, 5) AS f, isnan(x) AS g, nanvl(x, 1) AS h, positive(k) AS i, negative(k) AS j FROM r
+
+SELECT regexp_count(name, 'n') AS a, regexp_substr(name, '[b-z]+') AS b, regexp_instr(name, 'n') AS c, regexp_like(name, '^a') AS d, decode(encode(name, 'UTF-8'), 'UTF-8') AS e FROM r
+
+SELECT k, array(k, n, 1) AS a, size(array(k, n)) AS b, array_contains(array(k, n), 1) AS c, array(k, n)[0] AS d, element_at(array(k, n), -1) AS e, array_position(array(k, n), k) AS f FROM r
+
+SELECT split(name, 'a') AS a, array_join(split(name, ''), '-') AS b, sort_array(array(k, n)) AS c, array_distinct(array(k, n, k)) AS d, concat(array(k), array(n)) AS e, reverse(array(k, n)) AS f FROM r
+
+SELECT k, array_union(array(k), array(n)) AS a, array_min(array(k, n)) AS b, array_max(array(k, n)) AS c, slice(array(k, n), 1, 1) AS d, cast(array(k, n) AS array<string>) AS e, flatten(array(array(k), array(n))) AS f FROM r
+
+SELECT k, transform(array(k, n), x -> x + r.k) AS a, filter(array(k, n), e -> e > 0) AS b, exists(array(k, n), x -> x = 1) AS c, forall(array(k, n), x -> x IS NOT NULL) AS d, transform(array(k, n), x -> size(filter(array(n, 1), y -> y = x))) AS e FROM r WHERE k < 1000
+
+SELECT r.k, e FROM r LATERAL VIEW explode(array(k, n)) x AS e
+
+SELECT r.k, x.e, p FROM r LATERAL VIEW OUTER posexplode(CASE WHEN ok THEN array(k, n) END) x AS p, e WHERE p IS NULL OR p < 1
+
+SELECT r.k, x.e FROM r, LATERAL explode(split(name, 'n')) AS x(e) WHERE e <> ''
+
+SELECT k, explode(array(k, n)) AS e FROM r WHERE k > 0
+
+SELECT id, posexplode(sequence(1, 3)) AS (p, e) FROM r
+
+SELECT id, explode_outer(CASE WHEN ok THEN array(k) END) FROM r
+
+SELECT e, count(*) AS n FROM (SELECT explode(split(name, '')) AS e FROM r) GROUP BY e
+
+SELECT a.e, s.label FROM (SELECT k, explode(array(k, n)) AS e FROM r) a JOIN s ON s.k = a.e
+
+SELECT x.col0 AS a, x.col1 AS b FROM r LATERAL VIEW stack(2, k, name, 7, 'x') x AS col0, col1
+
+SELECT r.id, d FROM r LATERAL VIEW explode(sequence(day, day + INTERVAL 2 DAYS)) x AS d
+
+SELECT id, explode(sequence(0, 2)) AS e FROM range(3)
+
+SELECT t.e + 1 AS e FROM explode(array(1, 2)) AS t(e)
+
+SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY id, n, x, amount, name, day, at, ok) AS a, rank() OVER w AS b, dense_rank() OVER (w) AS c, percent_rank() OVER w AS d, cume_dist() OVER w AS e FROM r WINDOW w AS (PARTITION BY k ORDER BY n DESC)
+
+SELECT id, ntile(3) OVER w AS a, lag(n) OVER w AS b, lead(n, 2, -1L) OVER w AS c, lag(name, 1, 'none') OVER w AS d, lead(x) IGNORE NULLS OVER w AS e, lag(amount, 2) IGNORE NULLS OVER w AS f FROM r WINDOW w AS (ORDER BY k, id, n, x, amount, name, day, at, ok)
+
+SELECT k, first_value(n) OVER w AS a, last_value(n) OVER w AS b, nth_value(n, 2) OVER w AS c, first_value(x, true) OVER w AS d, last(name) IGNORE NULLS OVER w AS e FROM r WINDOW w AS (PARTITION BY k ORDER BY id, n, x, amount, name, day, at, ok ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)
+
+SELECT k, sum(n) OVER (PARTITION BY k) AS a, count(*) OVER () AS b, avg(amount) OVER (PARTITION BY k ORDER BY day) AS c, min(at) OVER (ORDER BY k ROWS UNBOUNDED PRECEDING) IS NULL AS d, max(name) OVER (PARTITION BY ok ORDER BY n DESC NULLS FIRST) AS e FROM r
+
+SELECT n, count(*) OVER (ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS a, sum(k) OVER (ORDER BY n DESC RANGE BETWEEN CURRENT ROW AND 3 FOLLOWING) AS b, count(k) OVER (ORDER BY amount RANGE BETWEEN 1.50 PRECEDING AND CURRENT ROW) AS c FROM r
+
+SELECT day, sum(n) OVER (ORDER BY day RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS a, count(*) OVER (ORDER BY at RANGE BETWEEN INTERVAL '24' HOUR PRECEDING AND INTERVAL '2' HOUR FOLLOWING) AS b, min(k) OVER (PARTITION BY ok ORDER BY at DESC RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '1' HOUR FOLLOWING) AS c, max(n) OVER (ORDER BY at RANGE BETWEEN INTERVAL '2' MONTH PRECEDING AND CURRENT ROW) AS d FROM r
+
+SELECT k, sum(n) AS total, sum(sum(n)) OVER (ORDER BY k) AS running, sum(n) / sum(sum(n)) OVER () > 0.5 AS big, rank() OVER (ORDER BY count(*) DESC) AS place FROM r GROUP BY k HAVING count(*) > 0
+
+SELECT k, n - lag(n) OVER (PARTITION BY k ORDER BY id, n, x, amount, name, day, at, ok) AS step, CASE WHEN row_number() OVER (PARTITION BY k ORDER BY id, n, x, amount, name, day, at, ok) = 1 THEN 'first' ELSE 'later' END AS place FROM r WHERE n IS NOT NULL
+
+SELECT k, n, total FROM (SELECT k, n, sum(n) OVER (PARTITION BY k) AS total, row_number() OVER (PARTITION BY k ORDER BY n, id, n, x, amount, name, day, at, ok) AS rn FROM r) q WHERE rn <= 2 AND total > n
+
+SELECT t.k, w.n, w.before FROM t JOIN (SELECT k, n, lag(n) OVER (PARTITION BY k ORDER BY n, price, label, at) AS before FROM s) w ON w.k = t.k WHERE w.before IS NOT NULL
+
+SELECT k, stddev(x) OVER (PARTITION BY k ORDER BY id, n ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) IS NULL AS a, var_pop(k) OVER (PARTITION BY ok) AS b, count(n) FILTER (WHERE ok) OVER (PARTITION BY k) AS c FROM r WHERE x > 0
+
+SELECT get_json_object(concat('{"k":', k, ',"o":{"l":[1,"a"]}}'), '$.o.l[1]') AS a, json_array_length(concat('[', k, ',2]')) AS b, json_object_keys(concat('{"', name, '":1}')) AS c, from_json(concat('["', name, '"]'), 'array<string>') AS d FROM r
+
+SELECT x.a, x.b FROM r LATERAL VIEW json_tuple(concat('{"a":', k, ',"b":"', name, '"}'), 'a', 'b') x AS a, b
+
+SELECT timestampdiff(MONTH, at, TIMESTAMP '2024-03-31 00:00:00') AS a, timestampdiff(DAY, day, at) AS b, dateadd(HOUR, 5, at) AS c, date_diff(WEEK, day, at) AS d, date_add(day, 2) AS e, datediff(at, day) AS f, months_between(at, day) AS g FROM r
+
+SELECT to_date('17/05/2024', 'dd/MM/yyyy') AS a, to_timestamp(date_format(at, 'yyyy-MM-dd HH:mm'), 'yyyy-MM-dd HH:mm') AS b, try_to_timestamp(name, 'yyyy') AS c, unix_timestamp('2024-05-17', 'yyyy-MM-dd') AS d, to_date(at) AS e, try_to_date(name, 'yyyy-MM-dd') AS f FROM r
+
+SELECT extract(SECOND FROM at) AS a, extract(WEEK FROM day) AS b, extract(YEAROFWEEK FROM day) AS c, extract(DAYOFWEEK_ISO FROM day) AS d, dayname(day) AS e, monthname(day) AS f, trunc(day, 'MM') AS g, next_day(day, 'MON') AS h, from_unixtime(k) AS i, timestamp_seconds(k) AS j, unix_millis(at) AS l, make_timestamp(2024, 2, 29, 1, 2, 3.5) AS m FROM r
+
+SELECT r.id, v, w FROM r LATERAL VIEW explode(array(k, n)) e AS v LATERAL VIEW explode(array(v, 1)) f AS w
+
+SELECT r.id, s.label, e FROM r JOIN s ON r.k = s.k LATERAL VIEW explode(array(r.n, s.n)) t AS e
+
+SELECT k, size(collect_set(e)) AS n FROM (SELECT k, explode(array(n, k)) AS e FROM r) GROUP BY k
+
+SELECT aggregate(array(k, 1), 0, (s, e) -> s + e) AS a, reduce(array(n, 1L), 0L, (s, e) -> greatest(s, e)) AS b, transform(array(k), x -> aggregate(array(k, x), 0, (s, e) -> s + e + x)) AS c FROM r WHERE abs(k) < 1000

@@ -18,6 +18,7 @@ from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.model.plan import PlanOptions
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
+from headrace.run.program import JoinStep
 from headrace.run.push.engine import NoAnswer
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
@@ -121,6 +122,10 @@ TIMED = [
     "SELECT s.k, max(s.at) AS m FROM s GROUP BY s.k HAVING max(s.at) > now() - INTERVAL '3' HOURS",
     "SELECT r.id FROM r WHERE r.day >= current_date() - INTERVAL '1' DAY",
     "SELECT r.id, t.name FROM r LEFT JOIN t ON r.k = t.k WHERE r.at > now() - INTERVAL '1' MONTH",
+    "SELECT id FROM r WHERE at > now() - INTERVAL '2' HOURS OR day = current_date OR ok",
+    "SELECT id, CASE WHEN at > now() - INTERVAL '1' HOUR THEN 'fresh' ELSE 'old' END AS age FROM r",
+    "SELECT k, datediff(current_date, day) AS age, count(*) AS n FROM r GROUP BY k, datediff(current_date, day)",
+    "SELECT id, date_trunc('hour', now()) AS h FROM r WHERE month(day) = month(now())",
 ]
 MINUTE = 60_000_000
 
@@ -146,6 +151,72 @@ def test_rows_come_and_go_as_time_passes(text, data):
             assert world.wrong() == []
             world.engine.move_idle(())
             assert world.wrong() == []
+
+
+AGGREGATED = [
+    "SELECT k, array_agg(id ORDER BY at DESC, id) AS ids, collect_set(name) AS names FROM r GROUP BY k",
+    "SELECT k, string_agg(name, '/' ORDER BY at) AS names, median(n) AS middle, max_by(id, amount) AS latest,"
+    " mode(day) AS day, stddev(n) AS spread, corr(n, id) AS together, bool_and(ok) AS all_ok FROM r GROUP BY k",
+    "SELECT k, name, count(*) AS n, sum(amount) AS amount, grouping_id() AS level FROM r GROUP BY CUBE (k, name)",
+    "SELECT k, array_agg(id ORDER BY n DESC, id) FILTER (WHERE ok) AS ids FROM r GROUP BY k",
+    "SELECT count(DISTINCT k, name) AS pairs, array_agg(day) RESPECT NULLS AS days, bit_xor(n) AS bits FROM r",
+]
+
+
+@pytest.mark.parametrize("text", AGGREGATED)
+@settings(ANY_SIZE, max_examples=5)
+@given(data=st.data())
+def test_aggregates_of_every_kind_equal_their_queries(text, data):
+    run_unless_it_fails(data, [text], "m2", batches=3)
+
+
+WINDOWED = [
+    "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS c, max(id) AS d FROM r"
+    " GROUP BY k, session_window(at, '2 hours')",
+    "SELECT session_window.start AS a, count(*) AS c FROM s GROUP BY session_window(at, '1 day')",
+    "SELECT id, window_start, window_end FROM SESSION(TABLE r PARTITION BY k, DESCRIPTOR(at), INTERVAL '12' HOURS)",
+    "SELECT id, k, window_start, window_end, window_time FROM TUMBLE(TABLE r, DESCRIPTOR(at), INTERVAL '20' MINUTES)",
+    "SELECT w.id, s.label, w.window_end FROM HOP(r, at, INTERVAL '1 hour', INTERVAL '3 hours') AS w"
+    " LEFT JOIN s ON s.k = w.k AND s.at >= w.window_start",
+    "SELECT a.id, b.label FROM TUMBLE(r, at, INTERVAL '6 hours') AS a"
+    " JOIN TUMBLE(s, at, INTERVAL '6 hours') AS b ON a.k = b.k AND a.window_start = b.window_start",
+    "SELECT count(*) AS n, max(window_start) AS last FROM HOP(r, at, INTERVAL '1 hour', INTERVAL '2 hours')",
+]
+
+
+@pytest.mark.parametrize("text", WINDOWED)
+@settings(ANY_SIZE, max_examples=5)
+@given(data=st.data())
+def test_windows_in_time_equal_their_queries(text, data):
+    run_unless_it_fails(data, [text], "m2", batches=3)
+
+
+NEAR = [
+    "SELECT r.id, s.label FROM r JOIN s ON r.at BETWEEN s.at - INTERVAL 1 HOUR AND s.at + INTERVAL 30 MINUTES",
+    "SELECT r.id, s.label FROM r JOIN s ON s.at - r.at < INTERVAL 1 DAY AND s.at >= r.at",
+    "SELECT r.id, t.x FROM r JOIN t ON t.day BETWEEN r.day - 1 AND r.day",
+    "SELECT r.id, s.label FROM r JOIN s ON r.at = s.at + INTERVAL 0 HOURS",
+    "SELECT r.id, s.label FROM r JOIN s ON date_trunc('hour', r.at) = date_trunc('hour', s.at)"
+    " AND lower(r.name) = s.label",
+    "SELECT a.id, b.id AS other, t.x FROM r a JOIN r b ON a.at > b.at - INTERVAL 3 HOURS AND a.at <= b.at"
+    " JOIN t ON upper(t.name) = upper(a.name)",
+    "SELECT r.id, s.label FROM r JOIN s ON r.n BETWEEN s.k AND s.n",
+]
+"""All but the last have a key by which a change finds what it meets."""
+
+
+@pytest.mark.parametrize("text", NEAR)
+@settings(ANY_SIZE, max_examples=6)
+@given(data=st.data())
+def test_joins_without_equal_columns_equal_their_queries(text, data):
+    run_unless_it_fails(data, [text], "m2", batches=3)
+
+
+@pytest.mark.parametrize("text", NEAR)
+def test_rows_are_looked_up_by_computed_values_and_by_stretches_of_time(text: str, tmp_path: Path):
+    steps = [task.step for task in world_of([text], "m2", tmp_path).program.tasks.values()]
+    found = [bool(step.on or step.equal or step.near) for step in steps if isinstance(step, JoinStep)]
+    assert found and set(found) == {text != NEAR[-1]}
 
 
 @dataclass

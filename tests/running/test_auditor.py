@@ -217,3 +217,13 @@ def test_a_capture_that_has_fallen_behind_its_database_is_found(place: Place) ->
     place.captured(NOON + 10 * SECOND, NOON + 2 * SECOND)  # what was committed eight seconds ago comes only now
     place.auditor.audit(place.lease, ChargedAccounts())
     assert place.auditor.finds_captures_behind
+
+
+def test_marks_of_commits_are_forgotten_where_there_are_no_contracts(place: Place) -> None:
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.auditor.watch(())
+    place.auditor.forget_commit_marks(place.lease)
+    assert place.ledger.commit_marks("shop", NOON, 10), "a contract that is being loaded may start a little earlier"
+    place.now += 3600 * SECOND
+    place.auditor.forget_commit_marks(place.lease)
+    assert not place.ledger.commit_marks("shop", NOON, 10)

@@ -14,7 +14,8 @@ import pytest
 
 from headrace.app.planning import plan_project
 from headrace.coordinate.compare.committing import ask_for_views
-from headrace.coordinate.compare.compare import ComparedViews, compare_views
+from headrace.coordinate.compare.compare import compare_views
+from headrace.coordinate.compare.compared import ComparedViews
 from headrace.coordinate.perform import apply_plan
 from headrace.model.plan import PlanOptions
 from headrace.run.program import AggregateStep, RecomputeStep

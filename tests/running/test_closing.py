@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app.preparing import prepare
+from headrace.app.preparing import AskSources, prepare
 from headrace.coordinate.perform import apply_plan
 from headrace.model.options import ApplyWishes
 from headrace.run.push.items import HereRunner
@@ -47,7 +47,7 @@ def test_a_service_whose_databases_never_answer_ends_soon(tmp_path: Path, addres
     service = Service(Folder(tmp_path), environment, HereRunner(perform))
     service.open()
     before = children(os.getpid())
-    apply_plan(service, prepare(tmp_path, environment, ApplyWishes(), connect=False).plan)
+    apply_plan(service, prepare(tmp_path, environment, ApplyWishes(), AskSources.DECLARED).plan)
     until(lambda: len(children(os.getpid()) - before) == 2, "both databases are asked")
     began = time.monotonic()
     service.close()

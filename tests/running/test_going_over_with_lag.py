@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from headrace.model.log import Commit, Edit, Piece
 from headrace.model.notes import LogKeys, SourceLoaded, read_notes
-from headrace.model.plan import Plan, Sharing
+from headrace.model.plan import Plan
+from headrace.model.plan_modes import Sharing
 from headrace.model.types import Row
 from headrace.run.capture.spool import SPOOL, spool_log
 from headrace.run.compile.columns import serving_log

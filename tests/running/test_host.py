@@ -20,7 +20,8 @@ from headrace.model.events import ServiceSuspended
 from headrace.model.log import Commit
 from headrace.model.notes import DeliveredCopy, read_notes
 from headrace.model.options import ApplyWishes
-from headrace.model.plan import Plan, PlanOptions, Sharing
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan_modes import Sharing
 from headrace.model.steps import SwitchPlan
 from headrace.plan.make import plan_views
 from headrace.run.push.items import HereRunner

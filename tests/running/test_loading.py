@@ -13,7 +13,8 @@ from headrace.declare.sql import read_query
 from headrace.model.catalogue import PostgresTable
 from headrace.model.log import Commit, PieceKind
 from headrace.model.notes import Halted, LogKeys, SourceLoaded, note_keys, read_notes
-from headrace.model.plan import Plan, PlanOptions, Sharing
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan_modes import Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.run.load.transition import between, make_tidying_commit

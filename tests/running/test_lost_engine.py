@@ -11,7 +11,7 @@ from tests.running.running_project import RunningProject, children, load, recomp
 from tests.running.test_stuck import contract
 from tests.running.test_suspended import suspended
 
-HEAVY = """SELECT pid, row_number() OVER (ORDER BY pid) AS place,
+HEAVY = """SELECT pid, regr_count(pid, pid) OVER (ORDER BY pid) AS place,
     CAST(length(repeat('x', CASE WHEN pid = 7777 THEN 1500000000 ELSE 1 END)) AS bigint) AS n FROM posts"""
 IN_FULL = "  heavy: {view: heavy, at: eu, freshness: 6 s, refresh: full}\n"
 LEAST_MEMORY = "engine: {memory: 512 MB}\n"

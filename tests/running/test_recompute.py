@@ -15,8 +15,10 @@ from headrace.app.planning import plan_project
 from headrace.connect.files import FileStore
 from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.coordinate.compare.committing import ask_for_views
-from headrace.coordinate.compare.compare import ComparedViews, ComparisonWatch, compare_views
+from headrace.coordinate.compare.compare import compare_views
+from headrace.coordinate.compare.compared import ComparedViews
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST
+from headrace.coordinate.compare.moment import ComparisonWatch
 from headrace.coordinate.perform import apply_plan
 from headrace.model.log import Commit, Edit, Log, PieceKind
 from headrace.model.plan import PlanOptions

@@ -14,7 +14,9 @@ from tests.running.running_project import RunningProject, load, recomputed, unti
 from tests.running.test_running_project import replayed
 
 RANKED = """SELECT *, rank() OVER (PARTITION BY uid ORDER BY pid DESC) AS place,
-    avg(pid) OVER (PARTITION BY uid ORDER BY pid ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS mean FROM posts"""
+    regr_count(uid, pid) OVER (PARTITION BY uid ORDER BY pid ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS seen
+    FROM posts"""
+"""Only Spark evaluates `regr_count`, which counts rows here."""
 SHARES = """WITH placed AS (SELECT * FROM ranked WHERE place <= 3)
     SELECT u.country, p.place, count(*) AS n, grouping_id() AS g FROM users u JOIN placed p ON u.uid = p.uid
     GROUP BY GROUPING SETS ((u.country, p.place), (p.place))"""
@@ -33,7 +35,7 @@ def project(project: RunningProject) -> RunningProject:
 
 
 def ranked(project: RunningProject) -> list[tuple[object, ...]]:
-    """By PostgreSQL, which keeps more digits of an average."""
+    """What PostgreSQL answers, with the last column as a number that may have digits."""
     return sorted((*row[:-1], float(row[-1])) for row in project.eu.execute(RANKED.encode()))
 
 

@@ -168,7 +168,7 @@ def test_an_apply_by_a_person_compiles_neither_what_runs_nor_what_is_wanted_twic
     assert len(compiled) == 2 and both in compiled and applied.prepared.plan in compiled
 
 
-def test_plans_are_compiled_by_what_makes_a_running_value_shows_steps_or_serves_feeds_in_another_process():
+def test_plans_are_compiled_by_what_makes_a_running_value_shows_steps_cuts_a_part_or_serves_feeds_elsewhere():
     source = Path(headrace.__file__).parent
     compiling = {
         str(file.relative_to(source))
@@ -177,7 +177,8 @@ def test_plans_are_compiled_by_what_makes_a_running_value_shows_steps_or_serves_
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "compile_plan"
     }
-    assert compiling == {"site/running.py", "coordinate/steps.py", "site/feeds/served.py"}
+    here = {"site/running.py", "coordinate/steps.py", "coordinate/compile_part.py"}
+    assert compiling == {*here, "site/feeds/served.py"}
 
 
 def test_status_shows_one_plan_though_the_service_goes_over_to_another_one_meanwhile(clicks: Clicks) -> None:

@@ -64,9 +64,26 @@ def test_views_of_two_sites_are_kept_by_a_process_for_each(apart: RunningProject
     assert [(one["contract"], one["equal"]) for one in compared] == [(n, True) for n in ("by_pid", "counts", "named")]
     contracts = {one["id"]: one["site"] for one in apart.document("status")["contracts"]}
     assert contracts == {"named": "eu", "counts": "us", "by_pid": "eu"}
+    check_reads_at_one_time(apart)
     for site, one in found.items():
         others = [str(site_folder(Folder(apart.folder), other).root) for other in found if other != site]
         assert not [file for file in opened_by(one["pid"]) if file.startswith(tuple(others))], site
+
+
+def check_reads_at_one_time(apart: RunningProject) -> None:
+    """Views of different sites at one time are those of the same transactions, whatever came since."""
+    apart.until_equal("named", "counts")
+    named, counts = (apart.document("show", view) for view in ("named", "counts"))
+    at = min(named["as_of"], counts["as_of"])
+    apart.change_something(1020)
+    apart.until_equal("named", "counts")
+    rows = [apart.document("show", view, f"--at={at}") for view in ("named", "counts")]
+    assert [one["as_of"] for one in rows] == [at, at]
+    assert sum(n for _, n, _ in rows[1]["rows"]) == len(rows[0]["rows"]), "posts with a user, in both"
+    assert "are known up to" in apart.headrace("show", "named", "--at=2999-01-01", status=2)
+    assert "not at 1999-01-01T00:00:00.000000Z any more" in apart.headrace(
+        "show", "counts", "--at=1999-01-01", status=2
+    )
 
 
 @pytest.mark.parametrize("site", ["eu", pytest.param("us", marks=pytest.mark.long)])
@@ -94,7 +111,7 @@ def test_a_site_that_stands_still_delays_only_those_who_need_its_rows(apart: Run
         assert contract(apart, "by_pid")["violations"] == before
         links = {(one["from"], one["to"]): one["state"] for one in apart.document("status")["links"]}
         assert links["us", "eu"] == "cut"
-        assert "us has not answered for" in apart.headrace("status")
+        assert "us to eu: cut off from us since" in apart.headrace("status")
     finally:
         os.kill(held, signal.SIGCONT)
     apart.change_something(1251)

@@ -79,7 +79,10 @@ def is_running(directory: Path) -> bool:
 
 def apply_project(directory: Path, wishes: ApplyWishes, say: Callable[[str], None]) -> dict[str, Any]:
     """What changed, as a document: from the service that runs. Tells what it is doing if that takes a while."""
-    body = {"replan": wishes.replan, "force": list(wishes.force), "dry_run": wishes.dry_run}
+    body: dict[str, Any] = {"replan": wishes.replan, "force": list(wishes.force), "dry_run": wishes.dry_run}
+    said = wishes.planning
+    planning = {"method": said.method, "share": said.sharing, "wide_area": said.wide_area}
+    body |= {name: wish.value for name, wish in planning.items() if wish is not None}
     return _ask_and_tell(directory, "/apply", body, say)
 
 

@@ -23,19 +23,20 @@ from typing import Any
 
 from headrace.app.demo_feed import FEED, DemoReaders, FeedResult, choose_people, compare_pages
 from headrace.app.demo_service import DemoService, open_sample
-from headrace.app.preparing import prepare, runnable
+from headrace.app.preparing import AskSources, prepare, runnable
 from headrace.app.reading import compare_views
 from headrace.app.running import Say, Serve
 from headrace.connect.postgres.binaries import find_binaries
 from headrace.connect.postgres.sample import SampleLoad
 from headrace.connect.postgres.server_user import server_user
-from headrace.coordinate.compare.compare import ComparedViews
+from headrace.coordinate.compare.compared import ComparedViews
 from headrace.declare.read import read_project
 from headrace.declare.units import DURATION, Unreadable, read_amount
 from headrace.model.errors import UsageError
 from headrace.model.feed_names import feed_of
 from headrace.model.options import ApplyWishes
-from headrace.model.plan import ContractPlan, Operator, Plan, PlanOptions, Sharing
+from headrace.model.plan import ContractPlan, Operator, Plan, PlanOptions
+from headrace.model.plan_modes import Sharing
 from headrace.plan.make import make_plan
 from headrace.site.service import clock_now
 
@@ -145,7 +146,7 @@ class Demo:
         engine = sample.start_engine(declared.engine)
         self._say("starting PostgreSQL and Spark")
         # The sample declares all that planning needs, so nobody has to wait for the databases.
-        planned = sample.threads.submit(prepare, sample.project, {}, ApplyWishes(), connect=False)
+        planned = sample.threads.submit(prepare, sample.project, {}, ApplyWishes(), AskSources.DECLARED)
         self._environment = sample.databases.start()
         self.guest_address = sample.databases.admit_guest(GUEST_DATABASE)
         prepared = runnable(planned.result(), engine.kind)

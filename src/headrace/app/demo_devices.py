@@ -23,7 +23,7 @@ from typing import Any
 from headrace.app.demo_phones import DemoPhones
 from headrace.app.demo_service import DOCTOR, LOADED_WITHIN_S, LOOK_EVERY_S, DemoService, open_sample
 from headrace.app.demo_tracks import NEAR_M, find_places
-from headrace.app.preparing import prepare, runnable
+from headrace.app.preparing import AskSources, prepare, runnable
 from headrace.app.running import Say, Serve
 from headrace.declare.read import read_project
 from headrace.meaning.scalar_number import find_distance
@@ -100,7 +100,7 @@ class DevicesDemo:
         engine = sample.start_engine(engine_to_start(declared.engine, RunEngine.LOCAL))
         self._say("starting PostgreSQL")
         environment = sample.databases.start()
-        prepared = prepare(sample.project, environment, ApplyWishes(), connect=False)
+        prepared = prepare(sample.project, environment, ApplyWishes(), AskSources.DECLARED)
         self._say("starting the service, its broker and its router")
         sample.serve(runnable(prepared, engine.kind), environment, self._serve, self._say, lambda phase: None)
         friends = self._sample.databases.friends()

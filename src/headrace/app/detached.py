@@ -14,6 +14,7 @@ from headrace.connect.files import open_private
 from headrace.coordinate.telling import Progress
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.model.options import SitesMode
+from headrace.model.plan_modes import PlanWishes
 from headrace.model.trouble import Trouble
 from headrace.site.devices.processes import BrokerSettings
 from headrace.site.feeds.servers import FeedServerSettings
@@ -58,6 +59,8 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words += ["--shape-links"] if settings.shape_links else []
     words += ["--moved"] if settings.moved else []
     words += ["--sites", settings.sites.value] if settings.sites is not SitesMode.INSIDE else []
+    words += [] if settings.listen is None else ["--listen", settings.listen]
+    words += _name_planning(settings.planning)
     words += _name_servers(settings.feed_servers)
     words += _name_broker(settings.broker)
     with open_private(output) as out, open_private(errors) as err:
@@ -76,6 +79,11 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     if process is None:
         return Detached(None, seconds, status, errors.read_text().strip())
     return Detached(process, seconds, waits_for=waits_for)
+
+
+def _name_planning(said: PlanWishes) -> list[str]:
+    named = {"--method": said.method, "--share": said.sharing, "--wide-area": said.wide_area}
+    return [word for option, wish in named.items() if wish is not None for word in (option, wish.value)]
 
 
 def _name_servers(servers: FeedServerSettings | None) -> list[str]:

@@ -12,8 +12,9 @@ from headrace.app.reading import never_ran
 from headrace.model.errors import UnknownName, nearest_name
 from headrace.model.event_wire import EventsAsked, event_document
 from headrace.model.events import Event
+from headrace.model.options import SitesMode
 from headrace.site.folder import Folder
-from headrace.site.site_folders import read_sites, site_folder
+from headrace.site.site_folders import read_sites, read_sites_mode, site_folder
 
 __all__ = ["EventsAsked", "check_contract", "event_document", "read_events"]
 
@@ -26,6 +27,9 @@ def read_events(directory: Path, asked: EventsAsked, follow: threading.Event | N
     folder = Folder(directory)
     if not folder.exists:
         raise never_ran(directory)
+    if read_sites_mode(folder) is SitesMode.AGENTS:
+        yield from _read_joined(folder, asked, follow)
+        return
     with ExitStack() as stack:
         ledgers = [stack.enter_context(closing(one.ledger())) for one in _find_folders(folder)]
         # First: what comes while we read the others is read afterwards.
@@ -41,6 +45,14 @@ def read_events(directory: Path, asked: EventsAsked, follow: threading.Event | N
                 for one in ledger.events(replace(asked, after=last[number], latest=False)):
                     yield one.event
                     last[number] = one.number
+
+
+def _read_joined(folder: Folder, asked: EventsAsked, follow: threading.Event | None) -> Iterator[Event]:
+    from headrace.app.site_events import read_joined_events
+
+    if asked.contract is not None:
+        check_contract(folder, asked.contract)
+    return read_joined_events(folder, asked, follow)
 
 
 def _find_folders(folder: Folder) -> list[Folder]:

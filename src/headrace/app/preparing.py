@@ -1,21 +1,24 @@
-"""Prepares the next plan of a running project: its files, planned on the running plan, with forced contracts."""
+"""Prepares the next plan of a running project: its files, planned on the running plan, with forced contracts.
+
+What reads files and plans is imported by those who do: the process of a site is told what it runs, and does neither.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headrace.app.lost_sources import LostSource, load_without_lost
-from headrace.app.project import load_beside, planned_catalogue
-from headrace.app.versions import plan_on_what_runs
+from headrace.coordinate.compile_part import compile_part
 from headrace.coordinate.existing import existing_in
 from headrace.coordinate.host import Applied, Prepared, Reread
+from headrace.coordinate.joined_files import read_joined
 from headrace.coordinate.measured import running_to_plan_on
 from headrace.coordinate.perform import TRIES, find_unfinished, is_stuck
 from headrace.coordinate.resume import databases_away
 from headrace.coordinate.steps import compile_with, shapes_of, steps_between
-from headrace.declare.project_text import digest_files
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import InputError, Problem, Severity, UnknownName, UsageError
 from headrace.model.full_query import FullQuery
@@ -23,6 +26,7 @@ from headrace.model.going_over import GoingOver
 from headrace.model.names import name_of_view
 from headrace.model.options import ApplyWishes, RunEngine
 from headrace.model.plan import Plan
+from headrace.model.plan_modes import PlanWishes
 from headrace.model.source_shape import shape_of
 from headrace.model.steps import say_step
 from headrace.plan.share.difference import difference
@@ -30,8 +34,12 @@ from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
 from headrace.site.site_folders import read_part
 
+if TYPE_CHECKING:
+    from headrace.app.lost_sources import LostSource
+
 __all__ = [
     "Applied",
+    "AskSources",
     "Prepared",
     "Reread",
     "prepare",
@@ -43,23 +51,50 @@ __all__ = [
 ]
 
 
-def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:
+class AskSources(StrEnum):
+    """Who asks where sources are about them before a plan is made: this process; this process, except those that only
+    the machines of their sites can reach; or nobody, if the project's files say enough.
+    """
+
+    HERE = "here"
+    ELSEWHERE = "elsewhere"
+    DECLARED = "declared"
+
+
+def prepare(
+    directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, asks: AskSources = AskSources.HERE
+) -> Prepared:
     """The project's plan on what runs. Contracts that were forced stay so while they ask for the same."""
-    return _prepare_on(running_to_plan_on(Folder(directory)), directory, environment, wishes, connect)
+    return _prepare_on(running_to_plan_on(Folder(directory)), directory, environment, wishes, asks)
 
 
 def _prepare_on(
-    running: Plan | None, directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True
+    running: Plan | None,
+    directory: Path,
+    environment: Mapping[str, str],
+    wishes: ApplyWishes,
+    asks: AskSources = AskSources.HERE,
 ) -> Prepared:
+    from headrace.app.project import inspector, load_beside, planned_catalogue
+    from headrace.declare.project_text import digest_files
+
     files = digest_files(directory)  # before they are read: what changes later is seen
-    load = load_beside if connect else planned_catalogue
-    declared = load(directory, environment, {} if running is None else running.catalogue.sources)
+    known = {} if running is None else running.catalogue.sources
+    if asks is AskSources.DECLARED:
+        declared = planned_catalogue(directory, environment, known)
+    else:
+        inspect = inspector(directory, environment, elsewhere=asks is AskSources.ELSEWHERE)
+        declared = load_beside(directory, environment, known, inspect)
     return _prepare_declared(running, Folder(directory), declared, files, wishes)
 
 
 def _prepare_declared(
     running: Plan | None, folder: Folder, declared: Catalogue, files: str, wishes: ApplyWishes
 ) -> Prepared:
+    from headrace.app.forgotten_sites import leave_out_sites
+    from headrace.app.versions import plan_on_what_runs
+
+    declared = leave_out_sites(declared, read_joined(folder).forgotten)
     for name in wishes.force:
         if name not in declared.contracts:
             raise UnknownName(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
@@ -84,39 +119,48 @@ def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
     return prepared
 
 
-def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> Prepared:
+def prepare_or_resume(
+    folder: Folder,
+    environment: Mapping[str, str],
+    planning: PlanWishes,
+    say: Callable[[str], None],
+    asks: AskSources = AskSources.HERE,
+) -> Prepared:
     """The project's plan. While a database is away the one that ran last, so that views of the others are kept. Where
     only tables are missing, or are not what they were, their sources are as they ran last.
 
     The plan that the last service was on its way to, if that died and the project's files are the same.
     On the state of Headrace 0.1 a plan is made from nothing: the service that runs it forgets the views of that state.
     """
+    wishes = ApplyWishes(planning=planning)
     if folder.is_of_old_version:
-        return _prepare_on(None, folder.project, environment, ApplyWishes())
-    resumed = _resume_steps(folder, environment, say)
+        return _prepare_on(None, folder.project, environment, wishes, asks)
+    resumed = _resume_steps(folder, environment, say) if planning == PlanWishes() else None
     if resumed is not None:
         return resumed
     try:
-        return prepare(folder.project, environment, ApplyWishes())
+        return prepare(folder.project, environment, wishes, asks)
     except InputError:
         running = folder.running()
         if running is None:
             raise
         if not _is_a_database_away(running, environment, say):
-            return _tell_lost(_prepare_without_lost(running, folder, environment, ApplyWishes()), say)
+            return _tell_lost(_prepare_without_lost(running, folder, environment, wishes), say)
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
         ran = compile_with(running, read_forced_promises(folder))
         steps = steps_between(ran, ran, existing_in(folder))
         return Prepared(ran.plan, ran.forced, None, steps, program=ran.program)
 
 
-def prepare_beside_lost(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes) -> Prepared:
+def prepare_beside_lost(
+    directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, asks: AskSources = AskSources.HERE
+) -> Prepared:
     """The project's plan on what runs. Sources whose tables are missing, or are not what they were, stay as they ran.
 
     Raises InputError for all other mistakes, and while a database is away.
     """
     try:
-        return prepare(directory, environment, wishes)
+        return prepare(directory, environment, wishes, asks)
     except InputError:
         folder = Folder(directory)
         running = folder.running()
@@ -129,6 +173,9 @@ def _prepare_without_lost(
     running: Plan, folder: Folder, environment: Mapping[str, str], wishes: ApplyWishes
 ) -> Prepared:
     """Raises InputError if more is wrong than tables of sources that ran."""
+    from headrace.app.lost_sources import load_without_lost
+    from headrace.declare.project_text import digest_files
+
     files = digest_files(folder.project)
     declared, lost = load_without_lost(folder.project, environment, running.catalogue.sources)
     prepared = _prepare_declared(running_to_plan_on(folder), folder, declared, files, wishes)
@@ -160,18 +207,20 @@ def prepare_part(folder: Folder, wishes: ApplyWishes) -> Prepared:
     if part is None:
         raise UsageError(f'nobody has said what the site in "{folder.project}" is to run', "run `headrace up` again")
     running = folder.running()
-    wanted = compile_with(part.plan, part.forced)
-    before = None if running is None else compile_with(running, read_forced_promises(folder))
-    change = None if running is None else difference(running, part.plan)
+    wanted = compile_part(part.plan, part.forced, part.earlier)
+    # What is kept now was kept, or ran, before: a service that died may have gone over already.
+    before = None if running is None else compile_part(running, read_forced_promises(folder), part.earlier)
+    change = None if before is None else difference(before.plan, wanted.plan)
     steps = steps_between(before, wanted, existing_in(folder))
-    return Prepared(part.plan, part.forced, change, steps, str(part.number), program=wanted.program)
+    return Prepared(wanted.plan, part.forced, change, steps, str(part.number), program=wanted.program)
 
 
 def prepare_while_stopped(
     directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, say: Callable[[str], None]
 ) -> Prepared:
     """What the next `up` would do, of a project that does not run."""
-    resumed = None if wishes.replan or wishes.force else _resume_steps(Folder(directory), environment, say)
+    asks = wishes.replan or wishes.force or wishes.planning != PlanWishes()
+    resumed = None if asks else _resume_steps(Folder(directory), environment, say)
     return prepare_beside_lost(directory, environment, wishes) if resumed is None else resumed
 
 
@@ -204,6 +253,9 @@ def _why_not_resumed(
     going: GoingOver, folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> str | None:
     """None if the steps still lead to what the project asks for."""
+    from headrace.app.project import load_beside
+    from headrace.declare.project_text import digest_files
+
     if not going.files:
         return "it had begun them by itself, not for a change of the project's files"
     if going.files != digest_files(folder.project):

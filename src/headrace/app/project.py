@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.declare.api import Project
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import Inspect, read_project
+from headrace.declare.variables import variables_of
 from headrace.declare.write import Started, write_starter
 from headrace.model.catalogue import Catalogue, Source
 from headrace.model.errors import InputError, Problem, Severity
@@ -204,20 +205,31 @@ def everything_read(catalogue: Catalogue, view: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def inspector(directory: Path, environment: Mapping[str, str]) -> Inspect:
-    """Asks where sources are about them. Addresses are filled in here, and forgotten afterwards."""
+def inspector(directory: Path, environment: Mapping[str, str], elsewhere: bool = False) -> Inspect:
+    """Asks where sources are about them. Addresses are filled in here, and forgotten afterwards.
+
+    With `elsewhere`, other machines read the sources: one whose columns are declared, and whose address needs a
+    variable that is not set on this machine, is asked there alone.
+    """
     from headrace.connect.sources import connector_of, sources_by_kind
     from headrace.site.sources.databases import place_of
 
     def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
         place, found, findings = place_of(project, directory, environment), dict(sources), list[Problem]()
-        for kind, own in sources_by_kind(sources.values()).items():
+        asked = (one for one in sources.values() if not (elsewhere and _is_out_of_reach(one, environment)))
+        for kind, own in sources_by_kind(asked).items():
             described, problems = connector_of(kind).describe({one.name: one for one in own}, place)
             found |= described
             findings += problems
         return found, tuple(findings)
 
     return inspect
+
+
+def _is_out_of_reach(source: Source, environment: Mapping[str, str]) -> bool:
+    if source.columns is None or source.origin is None:
+        return False
+    return any(name not in environment for name in variables_of(source.origin.place))
 
 
 def trial(directory: Path, environment: Mapping[str, str], differences: bool = False) -> Inspect:

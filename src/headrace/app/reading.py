@@ -16,15 +16,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import UnknownName, UsageError, nearest_name
+from headrace.model.errors import ConnectError, UnknownName, UsageError, nearest_name
+from headrace.model.options import SitesMode
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, current_status, last_status
-from headrace.site.site_folders import find_site_of, read_sites, site_folder
+from headrace.site.site_folders import find_site_of, read_sites, read_sites_mode, site_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.coordinate.compare.compare import ComparedView, ComparedViews
+    from headrace.coordinate.compare.compared import ComparedView, ComparedViews
     from headrace.run.rows.json_rows import JsonChange, JsonRow
     from headrace.site.asked import RowsAsked
     from headrace.site.reading import Seen, ViewReader
@@ -50,6 +51,7 @@ __all__ = [
     "project_status",
     "read",
     "read_moment",
+    "read_time",
     "rows_as_json",
     "show",
 ]
@@ -72,10 +74,12 @@ def project_status(directory: Path) -> dict[str, Any]:
     found = current_status(folder)
     if found is None:
         raise never_ran(directory)
-    if read_sites(folder) and found["service"]["state"] != State.STOPPED:
+    apart = read_sites_mode(folder) is SitesMode.PROCESSES
+    if apart and found["service"]["state"] != State.STOPPED:
         from headrace.coordinate.site_statuses import find_sites_status  # sites go on if nobody coordinates them
 
-        return find_sites_status(folder, {name: found["service"][name] for name in ("state", "pid", "error", "age_s")})
+        about = {name: found["service"][name] for name in ("state", "pid", "error", "age_s")}
+        return find_sites_status(folder, about, found["moves"])
     return found
 
 
@@ -102,18 +106,23 @@ def known_status(directory: Path) -> dict[str, Any]:
     return last_status(Folder(directory)) or {"contracts": []}
 
 
-def read(view: str, directory: str | Path = ".", *, limit: int | None = None) -> pa.Table:
-    """The rows of a view as they are now, as an Arrow table: of a project that runs, or ran.
+def read(view: str, directory: str | Path = ".", *, limit: int | None = None, at: int | str | None = None) -> pa.Table:
+    """The rows of a view as an Arrow table, of a project that runs or ran: as they are now, or were `at` a time.
 
-    A contract's name will do. Raises UsageError if there is no such view, or it has no rows yet.
+    A contract's name will do. The time is microseconds since 1970, or text that `headrace show --at` takes. Raises
+    UsageError if there is no such view, it has no rows yet, or its rows at that time are not kept.
     """
-    return show(Path(directory), view, limit).rows
+    return show(Path(directory), view, limit, at=read_time(at) if isinstance(at, str) else at).rows
 
 
-def show(directory: Path, view: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
-    """The rows of a view as they are now; in the order of its ORDER BY, unless another is asked for."""
+def show(
+    directory: Path, view: str, limit: int | None = None, asked: RowsAsked | None = None, at: int | None = None
+) -> Seen:
+    """The rows of a view as they are now, or were at a time; in the order of its ORDER BY, unless another is asked
+    for.
+    """
     with _reader(directory, view) as reader:
-        return reader.rows(view, limit, asked)
+        return reader.rows(view, limit, asked, at)
 
 
 def ask_for(where: str | None, order: str | None) -> RowsAsked:
@@ -201,6 +210,9 @@ def _reader(directory: Path, view: str | None = None) -> Iterator[ViewReader]:
     from headrace.site.reading import open_reader
 
     folder = Folder(directory) if view is None else find_site_of(Folder(directory), view)
+    if not folder.exists and read_sites_mode(Folder(directory)) is SitesMode.AGENTS:
+        what = "its rows are at the sites that joined from elsewhere"
+        raise UsageError(what, "run the command in the folder of the site's agent, where it runs")
     if not folder.exists:
         raise never_ran(directory)
     reader = open_reader(folder)
@@ -247,6 +259,17 @@ def read_moment(text: str | None) -> int | None:
     return _check_moment((utc - EPOCH) // datetime.timedelta(microseconds=1), text)
 
 
+def read_time(text: str | None) -> int | None:
+    """The time at which rows are asked for; None is now. What is kept begins at another time for each view, so rows of
+    its beginning are nothing that views have in common.
+    """
+    if text is not None and text.strip() == BEGINNING:
+        raise UsageError(
+            f'"{BEGINNING}" is not a time at which views can be shown', MOMENT_FORMS.replace(" beginning,", "")
+        )
+    return read_moment(text)
+
+
 def _check_moment(t: int, text: str) -> int:
     """Raises UsageError for times that no clock of ours can show."""
     if not 0 <= t <= LAST_MOMENT:
@@ -264,14 +287,18 @@ def _read_age(text: str) -> int:
     return _check_moment(clock_now() - round(min(age_s * 1e6, LAST_MOMENT)), text)
 
 
-def audit(directory: Path) -> dict[str, Any]:
-    """What became of every promise so far."""
+def audit(directory: Path, partly: bool = False) -> dict[str, Any]:
+    """What became of every promise so far. Raises ConnectError if a site that joined from elsewhere does not answer,
+    unless those of others will do (`partly`).
+    """
     folder = Folder(directory)
     if not folder.exists:
         raise never_ran(directory)
     from headrace.coordinate.audit_document import audit_document, look_of
 
     sites = read_sites(folder)
+    if read_sites_mode(folder) is SitesMode.AGENTS:
+        return _audit_joined(folder, partly)
     if not sites:
         return audit_document(look_of(folder))
     there = [here for site in sites if (here := site_folder(folder, site)).exists]
@@ -279,27 +306,52 @@ def audit(directory: Path) -> dict[str, Any]:
     return {"contracts": [one for found in audits for one in found["contracts"]], "recompute": []}
 
 
+def _audit_joined(folder: Folder, partly: bool) -> dict[str, Any]:
+    from headrace.coordinate.asking_sites import audit_sites
+
+    found = audit_sites(folder)
+    if not partly:
+        for why in found.silent.values():
+            raise ConnectError(why, "`headrace status` says since when; what others have done is asked where they run")
+    return {"contracts": [one for said in found.answers.values() for one in said["contracts"]], "recompute": []}
+
+
 def compare_views(
     directory: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda _: None
 ) -> ComparedViews:
     """Every view against its query, evaluated from scratch on what the sources hold at the same time."""
     from headrace.coordinate.compare.committing import ask_for_views, tell_compared
-    from headrace.coordinate.compare.compare import ComparisonWatch
     from headrace.coordinate.compare.compare import compare_views as compare
+    from headrace.coordinate.compare.moment import ComparisonWatch
     from headrace.site.process import running_process
 
     folder = Folder(directory)
+    if read_sites_mode(folder) is SitesMode.AGENTS:
+        return _compare_joined(folder, say)
     if read_sites(folder):
         return _compare_sites(folder, environment, say)
     if running_process(folder) is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     with _reader(directory) as reader:
         watch = ComparisonWatch(
-            say, lambda contract: _trouble_of(folder, contract), lambda: running_process(folder) is None
+            say, lambda contract: find_trouble(folder, contract), lambda: running_process(folder) is None
         )
         found = compare(reader, folder, environment, ask_for_views(reader.ledger), watch)
         tell_compared(reader.ledger, found)
         return found
+
+
+def _compare_joined(folder: Folder, say: Callable[[str], None]) -> ComparedViews:
+    """Has the sites that joined from elsewhere compare their views, at one time."""
+    from contextlib import closing
+
+    from headrace.coordinate.compare.committing import tell_compared
+    from headrace.coordinate.compare.sites_elsewhere import compare_joined
+
+    found = compare_joined(folder, say)
+    with closing(folder.ledger()) as ledger:
+        tell_compared(ledger, found)
+    return found
 
 
 def _compare_sites(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> ComparedViews:
@@ -307,9 +359,9 @@ def _compare_sites(folder: Folder, environment: Mapping[str, str], say: Callable
     from contextlib import closing
 
     from headrace.coordinate.compare.committing import tell_compared
-    from headrace.coordinate.compare.compare import ComparisonWatch
     from headrace.coordinate.compare.compare import compare_views as compare
     from headrace.coordinate.compare.joined import open_joined
+    from headrace.coordinate.compare.moment import ComparisonWatch
     from headrace.site.process import running_process
 
     def is_gone() -> bool:
@@ -319,14 +371,14 @@ def _compare_sites(folder: Folder, environment: Mapping[str, str], say: Callable
         what = f'the sites of the project in "{folder.project}" do not run'
         raise UsageError(what, "start them with `headrace up --sites processes`")
     with open_joined(folder) as (reader, push):
-        watch = ComparisonWatch(say, lambda contract: _trouble_of(folder, contract), is_gone)
+        watch = ComparisonWatch(say, lambda contract: find_trouble(folder, contract), is_gone)
         found = compare(reader, folder, environment, push, watch)
     with closing(folder.ledger()) as ledger:
         tell_compared(ledger, found)
     return found
 
 
-def _trouble_of(folder: Folder, contract: str) -> str | None:
+def find_trouble(folder: Folder, contract: str) -> str | None:
     """Why a view makes no progress, as `status` says it; None if it does, or may be about to."""
     status = last_status(folder) or {"contracts": []}
     for one in status["contracts"]:

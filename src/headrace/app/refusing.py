@@ -12,7 +12,7 @@ from headrace.site.process import find_service_lease, running_process
 LOOK_EVERY_S = 0.2
 
 
-def refuse_second(folder: Folder, say: Callable[[str], None] = lambda _: None) -> None:
+def refuse_second(folder: Folder, say: Callable[[str], None] = lambda _: None, what: str = "the project") -> None:
     """Raises UsageError if a process runs the project. Of one elsewhere nobody here knows whether it lives: it does if
     it renews its lease, and does not once that has run out.
     """
@@ -22,7 +22,7 @@ def refuse_second(folder: Folder, say: Callable[[str], None] = lambda _: None) -
         running = running if _renews_lease(folder) else None
     if running is not None:
         raise UsageError(
-            f'the project in "{folder.project}" is already running, as {running.words}',
+            f'{what} in "{folder.project}" is already running, as {running.words}',
             "`headrace apply` makes it match its files; `headrace down` stops it",
         )
 

@@ -39,6 +39,7 @@ from headrace.model.errors import ConnectError, DamagedLedger, Fenced, LeaseHeld
 from headrace.model.events import ServiceRecovered, ServiceStarted
 from headrace.model.log import Commit
 from headrace.model.options import ApplyWishes, RunEngine, SitesMode
+from headrace.model.plan_modes import PlanWishes
 from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.devices.processes import BrokerSettings
 from headrace.site.engine.settings import engine_to_start, heap_bytes
@@ -106,16 +107,22 @@ class UpSettings:
     feed_servers: FeedServerSettings | None = None
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     sites: SitesMode = SitesMode.INSIDE
+    listen: str | None = None
+    """Where sites that join from elsewhere find the coordinator: host, or host and port."""
+    planning: PlanWishes = field(default_factory=PlanWishes)
 
 
 @dataclass(frozen=True, slots=True)
 class HostedSite:
-    """A site that runs as a process of its own: the project that it belongs to, how to find others, what it runs."""
+    """A site that runs as a process of its own: the project that it belongs to, how to find others, what it runs, and
+    how it answers them.
+    """
 
     site: str
     project: Path
     find_peer: Callable[[str], SitePeer]
     prepare: Callable[[ApplyWishes], Prepared]
+    serve: Callable[[ServiceHost], Server]
 
 
 class Server(Protocol):
@@ -151,7 +158,7 @@ def run_project(
     refuse_state_of_processes(folder)
     _remove_old_passwords(folder, say)
     say("planning")
-    resumed = prepare_or_resume(folder, environment, say)
+    resumed = prepare_or_resume(folder, environment, settings.planning, say)
     declared = engine_to_start(resumed.plan.catalogue.engine, settings.engine)
     if declared.kind is RunEngine.SPARK:
         need_for_heap(heap_bytes(declared, memory_bytes()))
@@ -210,10 +217,13 @@ def open_host(
         token = secrets.token_urlsafe(24)
         server = serve(host, token, settings.port)
         try:
-            write_process(folder, this_process(service.lease, server.port, token, folder))
             if alone is not None:
-                yield host
+                with _answering_sites(alone, host) as wire_port:
+                    write_process(folder, this_process(service.lease, server.port, token, folder, wire_port))
+                    with host.measuring():
+                        yield host
                 return
+            write_process(folder, this_process(service.lease, server.port, token, folder))
             serving = host.serving_feeds(settings.feed_servers)
             deciding, devices = host.deciding_feeds(), host.running_devices(settings.broker)
             with serving, host.replanning(), host.checking(), deciding, devices:
@@ -225,6 +235,16 @@ def open_host(
             ending.callback(_tell_end, host)
             ending.callback(engine.end)  # before the project is free: the next process starts one in the same folder
             ending.callback(service.close)
+
+
+@contextmanager
+def _answering_sites(alone: HostedSite, host: ServiceHost) -> Iterator[int]:
+    """Answers other sites meanwhile, at this port."""
+    server = alone.serve(host)
+    try:
+        yield server.port
+    finally:
+        server.stop()
 
 
 def _make_service(

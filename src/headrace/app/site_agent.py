@@ -17,6 +17,7 @@ from headrace.app.running import (
     HostedSite,
     Say,
     Serve,
+    ServiceHost,
     UpSettings,
     keep_promises,
     log_to,
@@ -24,15 +25,25 @@ from headrace.app.running import (
     say_phase,
     tell_remains,
 )
+from headrace.app.site_answers import answer_site
+from headrace.connect.free_port import free_port
 from headrace.connect.signals import note_signals
-from headrace.connect.wire.peer import HttpPeer, PeerAddress
+from headrace.connect.small_memory import keep_giving_back, use_few_pools
+from headrace.connect.wire.client import WireAddress, WireClient
+from headrace.connect.wire.contexts import IDENTITY_FOLDER, WireIdentity
+from headrace.connect.wire.limit import LinkLimits
+from headrace.connect.wire.peer import HttpPeer
+from headrace.connect.wire.server import WireServer
 from headrace.model.errors import UsageError
-from headrace.model.options import ApplyWishes
+from headrace.model.options import ApplyWishes, RunEngine
 from headrace.site.engine.settings import engine_to_start
 from headrace.site.engine.start import start_engine
 from headrace.site.folder import Folder
 from headrace.site.process import running_process
-from headrace.site.site_folders import read_part, site_folder
+from headrace.site.site_folders import SitePart, read_part, site_folder
+from headrace.site.threads import running_beside
+
+LOOPBACK = "127.0.0.1"
 
 
 def run_agent(
@@ -41,33 +52,64 @@ def run_agent(
     """Runs until the process is told to end."""
     project = Folder(directory.absolute())
     folder = site_folder(project, site)
-    refuse_second(folder, say)
+    refuse_second(folder, say, what=f'site "{site}"')
     folder.check_ledger()
     part = read_part(folder)
     if part is None:
         hint = "start the project with `headrace up --sites processes`"
         raise UsageError(f'nobody has said what site "{site}" is to run', hint)
-    catalogue = part.plan.catalogue
-    declared = engine_to_start(catalogue.sites[site].engine or catalogue.engine, settings.engine)
     folder.prepare()
     log_to(folder.root / "service.log")
+    identity, limits = WireIdentity(folder.root / IDENTITY_FOLDER), LinkLimits()
+
+    def serve_sites(host: ServiceHost) -> WireServer:
+        limits.follow(host.service.find_limit)
+        return WireServer(partial(answer_site, host), identity, LOOPBACK, free_port(LOOPBACK), limits)
+
+    alone = HostedSite(
+        site,
+        project.project,
+        partial(_find_peer, project, identity, limits),
+        partial(prepare_part, folder),
+        serve_sites,
+    )
+    run_hosted(folder, alone, part, environment, settings, serve, say)
+
+
+def run_hosted(
+    folder: Folder,
+    alone: HostedSite,
+    part: SitePart,
+    environment: Mapping[str, str],
+    settings: UpSettings,
+    serve: Serve,
+    say: Say,
+) -> None:
+    """Runs the part of a site until the process is told to end."""
+    catalogue = part.plan.catalogue
+    declared = engine_to_start(catalogue.sites[alone.site].engine or catalogue.engine, settings.engine)
+    if declared.kind is RunEngine.LOCAL:
+        use_few_pools()
     recovered = tell_remains(folder, say)
-    alone = HostedSite(site, project.project, partial(_find_peer, project), partial(prepare_part, folder))
     began, engine = time.monotonic(), start_engine(declared, folder)
-    with open_host(folder, environment, engine, settings, serve, recovered, alone) as host, note_signals(host.stop):
+    with (
+        open_host(folder, environment, engine, settings, serve, recovered, alone) as host,
+        note_signals(host.stop),
+        running_beside(keep_giving_back, "give back memory"),
+    ):
         host.start(host.prepare(ApplyWishes()))
         keep_promises(host, say, lambda phase: say(say_phase(phase, host, began)))
 
 
-def _find_peer(project: Folder, site: str) -> HttpPeer:
-    return HttpPeer(site, _find_where(project, site))
+def _find_peer(project: Folder, identity: WireIdentity, limits: LinkLimits, site: str) -> HttpPeer:
+    return HttpPeer(WireClient(site, _find_where(project, site), identity, limits))
 
 
-def _find_where(project: Folder, site: str) -> Callable[[], PeerAddress | None]:
+def _find_where(project: Folder, site: str) -> Callable[[], WireAddress | None]:
     """Where a site's process is now: it says so in its folder."""
 
-    def find() -> PeerAddress | None:
+    def find() -> WireAddress | None:
         process = running_process(site_folder(project, site))
-        return None if process is None or not process.port else PeerAddress("127.0.0.1", process.port, process.token)
+        return None if process is None or not process.wire_port else WireAddress(LOOPBACK, process.wire_port)
 
     return find

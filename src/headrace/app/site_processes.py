@@ -6,6 +6,7 @@ pass through it. Sites go on without it; the next one that is started finds thos
 
 from __future__ import annotations
 
+import datetime
 import logging
 import os
 import secrets
@@ -17,25 +18,35 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol
 
-from headrace.app.preparing import prepare_beside_lost, prepare_or_resume
+from headrace.app.preparing import AskSources, prepare_beside_lost, prepare_or_resume
 from headrace.app.refusing import refuse_second
 from headrace.app.running import Say, Server, UpSettings, closed_now, log_to
+from headrace.app.site_replanning import SitesReplanning
 from headrace.connect.files import open_private
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.service_client import ask
 from headrace.connect.signals import note_signals
+from headrace.connect.small_memory import SMALL
+from headrace.connect.wire.identity_files import give_certificate, open_authority
+from headrace.coordinate.audit_document import audit_document, look_of
 from headrace.coordinate.host import Applied, Prepared
+from headrace.coordinate.measured import read_measured
+from headrace.coordinate.site_epochs import SiteEpochs, read_epochs, write_epochs
 from headrace.coordinate.site_statuses import find_sites_status
+from headrace.coordinate.status import move_documents
 from headrace.model.errors import ConnectError, Fenced, HeadraceError, LeaseHeld, UsageError
 from headrace.model.log import Lease
-from headrace.model.options import ApplyWishes
+from headrace.model.options import ApplyWishes, RunEngine, SitesMode
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
+from headrace.plan.share.difference import difference
+from headrace.plan.share.revalue import Measured
 from headrace.run.ports import Ledger
+from headrace.site.engine.settings import engine_to_start
 from headrace.site.folder import Folder
-from headrace.site.forced import write_forced
+from headrace.site.forced import read_forced_promises, write_forced
 from headrace.site.home import refuse_copy
 from headrace.site.last_status import FILE as STATUS_FILE
 from headrace.site.last_status import State
@@ -52,13 +63,22 @@ from headrace.site.process import (
     this_process,
     write_process,
 )
-from headrace.site.site_folders import SitePart, note_sites, read_part, read_sites, site_folder, write_part
+from headrace.site.site_folders import (
+    SitePart,
+    note_sites,
+    read_part,
+    read_sites,
+    read_sites_mode,
+    site_folder,
+    write_part,
+)
 
 log = logging.getLogger("headrace.service")
 
 LEASE_S = 30.0
 LOOK_EVERY_S = 0.25
 STATUS_EVERY_S = 1.0
+CERTIFY_EVERY_S = 600.0
 BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 """How long to wait before a site's process is started again that ends right after its start."""
 LASTING_S = 30.0
@@ -66,6 +86,11 @@ MOST_SAID = 1_000_000
 """Bytes that processes of a site may have said before the next one begins anew."""
 END_WITHIN_S = 45.0
 APPLIED_WITHIN_S = 3600.0
+HEARD_WITHIN_S = 3.0
+DOWN_S = 10.0
+"""After so long without an answer, contracts are planned without a site."""
+BEHIND = 'site "{}" does not answer: it goes over to this plan when it is back'
+COMES_BACK = "it goes over to the newest plan when it is back; until then others keep what it reads"
 
 
 def _open_growing(file: Path) -> BinaryIO:
@@ -77,6 +102,9 @@ def _used_sites(plan: Plan) -> tuple[str, ...]:
     """Sites at which a plan has anything."""
     used = {vertex.site for vertex in plan.graph.vertices.values()}
     return tuple(site for site in plan.catalogue.sites if site in used)
+
+
+MakeCoordinator = Callable[[Folder, Mapping[str, str], UpSettings, Plan], "Coordinator"]
 
 
 class SitesServer(Protocol):
@@ -104,13 +132,20 @@ class Coordinator:
     plan: Plan
     stop: threading.Event = field(default_factory=threading.Event)
     state: State = State.LOADING
+    waits_for_sites: ClassVar[bool] = True
+    """Whether the project does not run before all its sites do."""
 
     def __post_init__(self) -> None:
         self._turn = threading.Lock()  # held while a plan is applied
         self._starting = threading.Lock()  # held to look after processes: two threads do
         self._processes: dict[str, _SiteProcess] = {}
-        self._behind: set[str] = set()
-        """Sites that run, and may not have gone over to the part that was written for them."""
+        self._epochs = read_epochs(self.folder)
+        """Replaced, never changed, with the turn to apply a plan."""
+        self.moving: SitesReplanning | None = None
+        self._gone: dict[str, float] = {}
+        """Sites without a process, and since when (seconds since 1970)."""
+        self._unheard: dict[str, float] = {}
+        """Sites that do not answer, and since when they were to go over to a plan (seconds since 1970)."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -125,22 +160,27 @@ class Coordinator:
             self._end(gone)
         there = (site for site in self.sites if site in plan.catalogue.sites)
         sites = tuple(dict.fromkeys((*there, *_used_sites(plan))))
-        note_sites(self.folder, sites)
+        note_sites(self.folder, sites, self.settings.sites)
+        self.give_certificates()
+        self._note(self._epochs.tell(plan, sites))
         for site in sites:
             here = site_folder(self.folder, site)
             before = read_part(here)
-            part = SitePart(1 if before is None else before.number + 1, plan.at_site(site), prepared.forced)
-            write_part(here, part)
-            if running_process(here) is not None:
-                self._behind.add(site)
+            number = 1 if before is None else before.number + 1
+            write_part(here, SitePart(number, plan.at_site(site), prepared.forced, self._epochs.find_earlier(site)))
         self.folder.save_running(plan, plan_document(plan))
         write_forced(self.folder, plan, prepared.forced)
         self.plan = plan
 
+    def _note(self, epochs: SiteEpochs) -> None:
+        """Notes what sites run, before they are told and after they went over: a crash in between keeps too much."""
+        write_epochs(self.folder, epochs)
+        self._epochs = epochs
+
     def apply(self, wishes: ApplyWishes) -> Applied:
-        """Brings all sites to the project's plan, and returns when they run it."""
+        """Brings all sites to the project's plan, and returns when those that answer run it."""
         with self._turn:
-            prepared = prepare_beside_lost(self.folder.project, self.environment, wishes)
+            prepared = prepare_beside_lost(self.folder.project, self.environment, wishes, who_asks(self.settings.sites))
             refuse_what_needs_one_process(prepared.plan)
             is_same = prepared.change is not None and prepared.change.is_nothing
             if is_same:
@@ -150,45 +190,143 @@ class Coordinator:
             if not is_same:
                 self.tell_parts(prepared)
                 self.look_after_processes()
-            return Applied(prepared, done=True, failing=self._apply_behind())
+            return Applied(prepared, done=True, failing=self._bring_behind())
 
     def catch_up(self) -> None:
         """Has sites go over to their parts that could not before. Tries again later if they cannot now."""
-        if self._behind and self._turn.acquire(blocking=False):
+        is_done = not self._epochs.behind and self._epochs.is_collected
+        if not is_done and self._turn.acquire(blocking=False):
             try:
-                self._apply_behind()
+                self._bring_behind()
             except HeadraceError as error:
                 log.warning("a site has not gone over to its part: %s", error)
             finally:
                 self._turn.release()
 
-    def _apply_behind(self) -> dict[str, str]:
-        """Why contracts are not loaded, by contract. Raises what a site has refused; it stays behind then."""
-        behind = sorted(self._behind)
-        with ThreadPoolExecutor(max(1, len(behind))) as asking:
-            failing = [one for found in asking.map(self._apply_at, behind) for one in found.items()]
-        return dict(failing)
+    def _bring_behind(self) -> dict[str, str]:
+        """Has sites go over to the newest plan. When all have, nobody keeps anything for those who ran earlier ones.
 
-    def _apply_at(self, site: str) -> Mapping[str, str]:
-        """Has a site go over to its part; why contracts are not loaded there, by contract."""
-        process = self._wait_for_process(site)
+        Why contracts are not loaded, by contract. Raises what a site has refused; it stays behind then.
+        """
+        failing = self._apply_at_all(self._epochs.behind)
+        if not self._epochs.behind and not self._epochs.is_collected:
+            for site in self.sites:
+                here = site_folder(self.folder, site)
+                part = read_part(here)
+                if part is not None and part.earlier:
+                    write_part(here, replace(part, number=part.number + 1, earlier=()))
+            self._apply_at_all(self.sites)
+            if not self._unheard:
+                self._note(self._epochs.note_collected())
+        return failing
+
+    def _apply_at_all(self, sites: tuple[str, ...]) -> dict[str, str]:
+        """Nobody waits for a site that does not answer: it keeps what it runs, and goes over when it is back."""
+        newest, silent, failing = self._epochs.newest, dict[str, float](), dict[str, str]()
+        with ThreadPoolExecutor(max(1, len(sites))) as asking:
+            # All are asked before the first answer is looked at: one that refuses must not keep others from theirs.
+            asked = {site: asking.submit(self._apply_at, site) for site in sites}
+        errors = [error for one in asked.values() if isinstance(error := one.exception(), Exception)]
+        for site, one in asked.items():
+            if one.exception() is not None:
+                continue
+            answer = one.result()
+            if answer is None:
+                silent[site] = self._unheard.get(site, time.time())
+                failing |= {entry.contract: BEHIND.format(site) for entry in self.plan.contracts if entry.site == site}
+                continue
+            self._note(self._epochs.note_gone_over(site, newest))
+            failing |= answer
+        self._unheard = silent
+        if errors:
+            raise errors[0]
+        return failing
+
+    def _apply_at(self, site: str) -> Mapping[str, str] | None:
+        """Has a site go over to its part; why contracts are not loaded there, by contract. None if it is away."""
+        process = self._wait_for_answer(site)
+        if process is None:
+            return None
         body = {"replan": False, "force": [], "dry_run": False}
-        found = ask(process.port, process.token, "POST", "/apply", body, within_s=APPLIED_WITHIN_S)
-        self._behind.discard(site)
+        try:
+            found = ask(process.port, process.token, "POST", "/apply", body, within_s=APPLIED_WITHIN_S)
+        except ConnectError as error:
+            log.warning("site %s went away before it had gone over to its part: %s", site, error)
+            return None
         failing: Mapping[str, str] = found.get("failing", {})
         return failing
 
-    def _wait_for_process(self, site: str) -> ServiceProcess:
+    def _wait_for_answer(self, site: str) -> ServiceProcess | None:
+        """The process of a site once its views are loaded; None if there is none, or it does not answer."""
         until = time.monotonic() + LASTING_S
         while not self.stop.wait(LOOK_EVERY_S / 5):
             process = running_process(site_folder(self.folder, site))
             if process is not None and process.port:
-                return process
-            if time.monotonic() > until:
+                try:
+                    found = ask(process.port, process.token, "GET", "/healthz", within_s=HEARD_WITHIN_S)
+                except ConnectError:
+                    return None
+                if found["state"] != State.LOADING:
+                    return process
+            elif time.monotonic() > until:
                 break
-        raise ConnectError(f'the process of site "{site}" does not start', "see agent.log in its folder")
+        return None
+
+    # Moving by itself
+
+    def read_measured_parts(self) -> Mapping[str, Measured]:
+        found = {site: read_measured(site_folder(self.folder, site)) for site in self.sites}
+        return {site: measured for site, measured in found.items() if measured is not None}
+
+    def find_down(self, now: float) -> frozenset[str]:
+        """A process that ends is started again: a site is down when that has not helped for a while."""
+        gone = [site for site in self.sites if running_process(site_folder(self.folder, site)) is None]
+        self._gone = {site: self._gone.get(site, now) for site in gone}
+        return frozenset(site for site, since in self._gone.items() if now - since >= DOWN_S)
+
+    @property
+    def may_move(self) -> bool:
+        return self.state is State.RUNNING and set(self._epochs.behind) <= self._unheard.keys()
+
+    def try_to_move(self, plan: Plan) -> str | None:
+        """Tells sites a plan of the same contracts. One that cannot go over to it tries again, as after `apply`."""
+        if not self._turn.acquire(blocking=False):
+            return "somebody applies another plan"
+        try:
+            terms = plan.catalogue.contracts
+            forced = {name: s for name, s in read_forced_promises(self.folder).items() if terms[name].forced}
+            self.tell_parts(Prepared(plan, forced, difference(self.plan, plan), ()))
+            self.look_after_processes()
+            for contract, why in self._bring_behind().items():
+                log.warning("%s is not loaded after it was moved: %s", contract, why)
+        except HeadraceError as error:
+            log.warning("a site has not gone over to a better plan: %s", error)
+        finally:
+            self._turn.release()
+        return None
+
+    def start_moving(self, ledger: Ledger, lease: Lease) -> None:
+        """Looks for better plans from now on."""
+        self.moving = SitesReplanning(self, ledger, lease)
+        threading.Thread(target=self.moving.run, name="replan", daemon=True).start()
+
+    @property
+    def moves(self) -> list[dict[str, Any]]:
+        """The last moves, as `status` tells them."""
+        return [] if self.moving is None else move_documents(self.moving.moves)
 
     # Processes
+
+    def give_certificates(self) -> None:
+        """Sites show each other a certificate of the project's own authority. They take the next one from their folder
+        while they run.
+        """
+        now = datetime.datetime.now(datetime.UTC)
+        authority = open_authority(self.folder.root, self.plan.catalogue.project, now)
+        for site in self.sites:
+            here = site_folder(self.folder, site)
+            here.prepare()
+            give_certificate(authority, here.root, site, now)
 
     def look_after_processes(self) -> None:
         """Starts the processes of sites that do not run."""
@@ -217,9 +355,15 @@ class Coordinator:
         words = ["agent", str(self.folder.project), "--site", site]
         words += [] if self.settings.engine is None else ["--engine", self.settings.engine.value]
         with _open_growing(here.root / "agent.log") as out, _open_growing(here.root / "agent.errors") as err:
-            pid = spawn_detached(module_command("headrace", *words), out, err)
+            pid = spawn_detached(module_command("headrace", *words), out, err, self._choose_environment(site))
         log.info("started the process of site %s", site, extra={"pid": pid})
         return pid
+
+    def _choose_environment(self, site: str) -> Mapping[str, str]:
+        """Spark's processes would inherit what keeps a process small, and are not."""
+        catalogue = self.plan.catalogue
+        engine = engine_to_start(catalogue.sites[site].engine or catalogue.engine, self.settings.engine)
+        return SMALL if engine.kind is RunEngine.LOCAL else {}
 
     def end_processes(self) -> None:
         """Ends all sites. Those that have just been started end too, as soon as they are there."""
@@ -237,11 +381,39 @@ class Coordinator:
 
     # Telling
 
+    def say_running(self, after_s: float) -> str:
+        """What people are told once the project runs."""
+        return f"running after {after_s:.1f} s: {', '.join(self.sites)}"
+
+    @contextmanager
+    def serving_sites(self, lease: Lease) -> Iterator[None]:
+        """Answers sites meanwhile, if these are elsewhere."""
+        yield
+
+    def audit(self) -> dict[str, Any]:
+        """What became of every promise so far."""
+        there = [here for site in self.sites if (here := site_folder(self.folder, site)).exists]
+        found = [one for here in there for one in audit_document(look_of(here))["contracts"]]
+        return {"contracts": found, "recompute": []}
+
+    def forget(self, site: str) -> Applied:
+        """Raises UsageError: a site that this process starts is not gone for good."""
+        raise UsageError(f'site "{site}" is a process of this project', "remove it from the project's files instead")
+
     def status(self) -> dict[str, Any]:
-        return find_sites_status(self.folder, {"state": self.state.value, "pid": os.getpid()})
+        found = find_sites_status(self.folder, {"state": self.state.value, "pid": os.getpid()}, self.moves)
+        found["troubles"] += [
+            {"what": f'site "{site}" does not answer, and runs an earlier plan', "since": since, "hint": COMES_BACK}
+            for site, since in self._unheard.items()
+        ]
+        return found
 
     def write_status(self) -> None:
         self.folder.write_json(STATUS_FILE, self.status(), indent=None)
+
+
+def who_asks(sites: SitesMode) -> AskSources:
+    return AskSources.ELSEWHERE if sites is SitesMode.AGENTS else AskSources.HERE
 
 
 def run_sites(
@@ -251,6 +423,7 @@ def run_sites(
     serve: SitesServer,
     say: Say,
     tell_plan: Callable[[Prepared], None],
+    make_coordinator: MakeCoordinator,
 ) -> Prepared:
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory.absolute())
@@ -259,7 +432,7 @@ def run_sites(
     if not settings.moved:
         refuse_copy(folder)
     say("planning")
-    prepared = prepare_or_resume(folder, environment, say)
+    prepared = prepare_or_resume(folder, environment, settings.planning, say, who_asks(settings.sites))
     refuse_what_needs_one_process(prepared.plan)
     tell_plan(prepared)
     if not prepared.plan.contracts:
@@ -268,15 +441,17 @@ def run_sites(
         say(closed_now(folder))
     log_to(folder.root / "service.log")
     release_remains(folder)
-    host = Coordinator(folder, environment, settings, prepared.plan)
+    refuse_other_mode(folder, settings.sites)
+    host = make_coordinator(folder, environment, settings, prepared.plan)
     with _taking(folder) as (ledger, lease), note_signals(host.stop):
         refuse_state_of_one_process(ledger, folder)
         token = secrets.token_urlsafe(24)
         server = serve(host, token, settings.port)
         try:
             write_process(folder, this_process(lease, server.port, token, folder))
-            host.tell_parts(prepared)
-            _coordinate(host, ledger, lease, say)
+            with host.serving_sites(lease):
+                host.tell_parts(prepared)
+                _coordinate(host, ledger, lease, say)
         finally:
             if host.stop.is_set():  # otherwise something is wrong here, and sites go on
                 host.end_processes()
@@ -290,7 +465,10 @@ def run_sites(
 
 def _coordinate(host: Coordinator, ledger: Ledger, lease: Lease, say: Say) -> None:
     """Starts what ends, and tells how it goes, until the host is told to stop."""
-    began, renewed, written, phase = time.monotonic(), time.monotonic(), 0.0, ""
+    began = renewed = certified = time.monotonic()
+    written, phase = 0.0, ""
+    threading.Thread(target=_catch_up_until, args=(host,), name="catch up", daemon=True).start()
+    host.start_moving(ledger, lease)
     while not host.stop.wait(LOOK_EVERY_S):
         now = time.monotonic()
         if now - written < STATUS_EVERY_S:
@@ -298,24 +476,36 @@ def _coordinate(host: Coordinator, ledger: Ledger, lease: Lease, say: Say) -> No
         written = now
         try:
             host.look_after_processes()
+            if now - certified > CERTIFY_EVERY_S:
+                host.give_certificates()
+                certified = now
             if now - renewed > LEASE_S / 4:
                 ledger.renew(lease, LEASE_S)
                 renewed = now
             status = host.status()
             waiting = [site["id"] for site in status["sites"] if site["state"] != State.RUNNING]
+            waiting = waiting if host.waits_for_sites else []
             if host.state is State.LOADING and not waiting:
                 host.state = State.RUNNING
-                say(f"running after {now - began:.1f} s: {', '.join(host.sites)}")
+                say(host.say_running(now - began))
             elif host.state is State.LOADING and (told := f"starting {', '.join(waiting)}") != phase:
                 phase = told
                 say(phase)
-            elif host.state is State.RUNNING:
-                host.catch_up()
             host.write_status()
         except Fenced:
             raise  # somebody else coordinates the project by now
         except (OSError, HeadraceError) as error:  # a full disk, for example: sites go on, and so does this
             log.warning("the sites could not be looked after: %s", error)
+
+
+def _catch_up_until(host: Coordinator) -> None:
+    """Runs in a thread of its own: a site may take long to go over, and processes are looked after meanwhile."""
+    while not host.stop.wait(STATUS_EVERY_S):
+        try:
+            if host.state is State.RUNNING:
+                host.catch_up()
+        except Exception:  # whatever it is: it is tried again
+            log.exception("sites could not be brought to the newest plan")
 
 
 @contextmanager
@@ -345,6 +535,15 @@ def refuse_what_needs_one_process(plan: Plan) -> None:
         if found:
             hint = "run it with `headrace up --sites inside`, which is the default"
             raise UsageError(f"a project with {what} cannot run its sites as processes of their own yet", hint)
+
+
+def refuse_other_mode(folder: Folder, mode: SitesMode) -> None:
+    """Raises UsageError if the sites of a project have run elsewhere: their rows are there."""
+    ran = read_sites_mode(folder)
+    if ran not in (SitesMode.INSIDE, mode):
+        what = f'the sites of the project in "{folder.project}" have run with `--sites {ran.value}`'
+        hint = f'go on with `headrace up --sites {ran.value}`, or move "{folder.root}" away to load everything again'
+        raise UsageError(what, hint)
 
 
 def refuse_state_of_one_process(ledger: Ledger, folder: Folder) -> None:

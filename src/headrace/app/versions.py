@@ -8,7 +8,8 @@ from headrace.model.catalogue import Catalogue
 from headrace.model.feed_names import name_stored
 from headrace.model.feed_plan import FeedPlan
 from headrace.model.options import ApplyWishes
-from headrace.model.plan import Plan
+from headrace.model.plan import Plan, PlanOptions, settle_wishes
+from headrace.model.plan_modes import PlanWishes
 from headrace.plan.make import expand_declared, plan_declared
 from headrace.plan.versions import Asked, plan_versions
 from headrace.site.folder import Folder
@@ -21,12 +22,30 @@ def plan_on_what_runs(
     """The plan, and what forced contracts are promised, in seconds. They stay forced while they ask for the same."""
     settled, refused = _settle_feeds(_follow_rows(expand_declared(declared)), running)
     forced = _still_forced(folder, settled)
-    if wishes.replan or running is None:
+    options = _choose_options(running, declared, wishes)
+    anew = wishes.replan or running is None or _is_planned_otherwise(running, declared, options)
+    if anew:
         forced = {name: settled.contracts[name].freshness_s for name in forced}
-    asked = Asked(settled, forced, wishes.force, wishes.replan)
+    asked = Asked(settled, forced, wishes.force, anew, options)
     plan, promised = plan_versions(running, asked, read_forced_promises(folder))
     plan = replace(plan, feeds=(*_describe_feeds(plan), *refused)) if declared.feeds else plan
     return _with_templates(plan), promised
+
+
+def _choose_options(running: Plan | None, declared: Catalogue, wishes: ApplyWishes) -> PlanOptions:
+    """What is said now, else what the project says, else what was said when it was planned last."""
+    before = PlanOptions() if running is None else running.options
+    project, last = declared.planning, before.wishes
+    said = PlanWishes(
+        wishes.planning.method or (None if project.method else last.method),
+        wishes.planning.sharing or (None if project.sharing else last.sharing),
+        wishes.planning.wide_area or (None if project.wide_area else last.wide_area),
+    )
+    return before.with_wishes(said)
+
+
+def _is_planned_otherwise(running: Plan, declared: Catalogue, options: PlanOptions) -> bool:
+    return settle_wishes(options, declared) != settle_wishes(running.options, running.catalogue)
 
 
 def _follow_rows(expanded: Catalogue) -> Catalogue:

@@ -229,7 +229,9 @@ class ServiceActs:
         if self.service.importing is None:
             self._unloaded = loader.load_contracts(engine, self.wanted, names)
         else:
-            self._unloaded = loader.load_as_available(engine, self.loading, names)
+            running = self.service.running
+            kept = () if running is None else tuple(one.contract for one in running.plan.contracts)
+            self._unloaded = loader.load_as_available(engine, self.loading, names, kept)
 
     def _forget(self, steps: Steps) -> None:
         """Forgets logs that nothing reads. What was left over goes before the switch, when nothing is loaded yet."""

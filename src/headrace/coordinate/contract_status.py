@@ -54,8 +54,19 @@ def _contract_document(seen: ServiceSnapshot, pushing: PushState, entry: Contrac
         **({} if reason is None else {"reason": reason}),
         "last_push_s": seen.last_push_s.get(entry.vertex),
         "prediction_error": pushing.learning.error_of(name),
+        **_latency(seen, entry),
+        **({"streaming": True} if running.plan.catalogue.contracts[name].streaming else {}),
         **({"forced": True} if name in running.forced else {}),
         **_version(running.plan, name),
+    }
+
+
+def _latency(seen: ServiceSnapshot, entry: ContractPlan) -> dict[str, Any]:
+    """The latency of the rows of the last minute, by event time; None if there were none."""
+    found = seen.latencies.get(entry.vertex)
+    return {
+        "latency_s": None if found is None else found.mean_s,
+        "longest_latency_s": None if found is None else found.longest_s,
     }
 
 

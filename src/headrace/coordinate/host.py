@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.changed_sources import StoppedSources
 from headrace.coordinate.check.checking import Checking
-from headrace.coordinate.devices.running_devices import RunningDevices
 from headrace.coordinate.feeds.running_feeds import RunningFeeds
 from headrace.coordinate.measured import write_measured
 from headrace.coordinate.perform import find_steps, load_running, start_going
@@ -54,6 +53,9 @@ from headrace.site.running import Running, make_running
 from headrace.site.service import Service
 from headrace.site.snapshot import take_snapshot
 from headrace.site.threads import running_beside
+
+if TYPE_CHECKING:
+    from headrace.coordinate.devices.running_devices import RunningDevices
 
 log = logging.getLogger("headrace.service")
 
@@ -152,8 +154,10 @@ class ServiceHost:
         moves = () if self._replanning is None else self._replanning.moves
         checks = None if self._checking is None else self._checking.book.shown
         servers = () if self.feed_servers is None else self.feed_servers.tell()
-        seen, feeds, templates = take_snapshot(self.service), self.feeds.tell_status(), self.devices.tell_templates()
-        devices = self.devices.tell_processes()
+        seen, feeds = take_snapshot(self.service), self.feeds.tell_status()
+        templates, devices = (
+            (self.devices.tell_templates(), self.devices.tell_processes()) if self._has_devices else ([], None)
+        )
         return status_document(seen, self.state, os.getpid(), moves, checks, feeds, servers, templates, devices)
 
     @property
@@ -165,8 +169,15 @@ class ServiceHost:
             return self._feeds
 
     @property
+    def _has_devices(self) -> bool:
+        running = self.service.running
+        return self._devices is not None or (running is not None and bool(running.plan.catalogue.templates))
+
+    @property
     def devices(self) -> RunningDevices:
         """What places pairs of templates, with the broker and the router. Needs an open service."""
+        from headrace.coordinate.devices.running_devices import RunningDevices  # much, and few projects have templates
+
         with self._making_feeds:
             if self._devices is None:
                 self._devices = RunningDevices(self.service, self.folder, self.reader)
@@ -301,6 +312,24 @@ class ServiceHost:
         with running_beside(lambda end: self._replan_until(end, look_every_s, measure), "replan"):
             yield
 
+    @contextmanager
+    def measuring(self, look_every_s: float = LOOK_EVERY_S) -> Iterator[None]:
+        """While this holds, what runs here is measured, for those who see all sites. Needs an open service."""
+        with running_beside(lambda end: self._measure_until(end, look_every_s), "measure"):
+            yield
+
+    def _measure_until(self, end: threading.Event, look_every_s: float) -> None:
+        while not end.wait(look_every_s):
+            try:
+                running = self.service.running
+                if running is not None and self._is_time_to_measure(running, IDLE_LOOKS * look_every_s):
+                    self._note_upkeep()
+                    write_measured(self.folder, self.measured())
+            except OSError as error:  # a full disk
+                log.warning("what was measured cannot be written: %s", error)
+            except Exception:  # whatever it is: what runs goes on
+                log.exception("measuring failed")
+
     def make_checking(self, budget: CheckBudget) -> Checking:
         """The checks of the service, which `status` shows from now on."""
         self._checking = Checking(self.service, self.reread, budget)
@@ -429,6 +458,12 @@ class ServiceHost:
         running = self.service.running
         if running is None or prepared.change is None or not prepared.change.is_nothing:
             return False
+        wanted = prepared.program
+        if wanted is not None and (wanted.kept, wanted.exports.keys()) != (
+            running.program.kept,
+            running.program.exports.keys(),
+        ):
+            return False  # other sites have gone over from what was kept for them, or was copied to them
         return dict(running.forced) == dict(prepared.forced)
 
 

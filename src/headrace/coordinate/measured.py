@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -33,6 +35,8 @@ class _Written:
     blocking_s: float = 0.0
     sizes: dict[str, MeasuredSize] = field(default_factory=dict)
     times: dict[str, OperatorTime] = field(default_factory=dict)
+    capacity: dict[str, float] = field(default_factory=dict)
+    row_bytes: dict[str, float] = field(default_factory=dict)
     version: int = VERSION
 
 
@@ -53,6 +57,8 @@ def _to_written(measured: Measured) -> _Written:
         measured.blocking_s,
         dict(measured.sizes),
         dict(measured.times),
+        {">".join(ends): carries for ends, carries in measured.capacity.items()},
+        dict(measured.row_bytes),
     )
 
 
@@ -71,26 +77,51 @@ def read_measured(folder: Folder) -> Measured | None:
         why = error.message if isinstance(error, UnreadableState) else f'"{folder.root / FILE}" holds something else'
         log.warning("warning: continuing without the earlier measurements: %s", why)
         return None
-    load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
-    measured = Measured(
-        found.clock_s,
-        found.rates,
-        found.slowness,
-        load,
-        selectivities=found.selectivities,
-        blocking_s=found.blocking_s,
-        sizes=found.sizes,
-        times=found.times,
-    )
+    measured = _from_written(found)
     ignored = _find_left_out(found, _to_written(measured))
     if ignored:
         log.warning("warning: %s holds numbers that cannot be right, left out: %s", FILE, ", ".join(ignored))
     return measured
 
 
+def read_told(document: Any) -> Measured | None:
+    """What a site says that it measured, in the form of its file; None if it says nothing that can be read."""
+    try:
+        found = _WRITTEN.validate_python(document)
+    except ValidationError:
+        return None
+    return _from_written(found) if found.version == VERSION else None
+
+
+def _from_written(found: _Written) -> Measured:
+    return Measured(
+        found.clock_s,
+        found.rates,
+        found.slowness,
+        _split_ends(found.load),
+        selectivities=found.selectivities,
+        blocking_s=found.blocking_s,
+        sizes=found.sizes,
+        times=found.times,
+        capacity=_split_ends(found.capacity),
+        row_bytes=found.row_bytes,
+    )
+
+
+def _split_ends(links: Mapping[str, float]) -> dict[tuple[str, str], float]:
+    return {(src, dst): number for link, number in links.items() for src, _, dst in [link.partition(">")]}
+
+
 def _find_left_out(found: _Written, kept: _Written) -> list[str]:
     """What is in the file and is not believed, as `rate of orders (nan)`; of results all that is known of one."""
-    named = (("rates", "rate"), ("slowness", "slowness"), ("load", "load"), ("selectivities", "share"))
+    named = (
+        ("rates", "rate"),
+        ("slowness", "slowness"),
+        ("load", "load"),
+        ("selectivities", "share"),
+        ("capacity", "capacity"),
+        ("row_bytes", "bytes of rows"),
+    )
     ignored = [
         f"{word} of {name} ({number:g})"
         for group, word in named
@@ -104,8 +135,8 @@ def _find_left_out(found: _Written, kept: _Written) -> list[str]:
 
 def running_to_plan_on(folder: Folder) -> Plan | None:
     """The plan that runs, at the rates that were measured of sources for which none is declared, with the sizes of
-    results that nobody declares, with what operators took unless that is declared, and with the time that pushes wait
-    for each other.
+    results that nobody declares, with what operators took unless that is declared, with what links were found to carry,
+    and with the time that pushes wait for each other.
     """
     running, measured = folder.running(), read_measured(folder)
     return running if running is None or measured is None else value_to_plan_on(running, measured)
@@ -119,7 +150,8 @@ def value_to_plan_on(running: Plan, measured: Measured) -> Plan:
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
     sizes = without_declared(measured.sizes, (entry.block for entry in running.blocks), sources)
-    plan = plan_as_measured(running, Measured(measured.clock_s, rates, sizes=sizes))
+    known = Measured(measured.clock_s, rates, sizes=sizes, capacity=measured.capacity, row_bytes=measured.row_bytes)
+    plan = plan_as_measured(running, known)
     headroom = plan.catalogue.headroom
     if headroom.measured or headroom.blocking_s is None:
         headroom = replace(headroom, blocking_s=measured.blocking_s, measured=True)

@@ -22,11 +22,12 @@ from pydantic import TypeAdapter
 
 from headrace.model.log import Commit, Lease, Log
 from headrace.model.notes import PlanMoves, read_document, read_note
-from headrace.model.plan import Plan
+from headrace.model.plan import Operator, Plan
 from headrace.model.plan_events import ContractsMoved, MoveFailed
 from headrace.model.words import name_ids, put_in_words
+from headrace.observe.rates import find_row_bytes
 from headrace.observe.sizes import measure_sizes
-from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, compare_ways, improve, look, switch
+from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, compare_ways, find_returning, improve, look, switch
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import ConditionWatch, WatchedCondition
 from headrace.plan.share.way_watch import WayWatch
@@ -42,6 +43,11 @@ ASK_AGAIN_S = 300.0
 
 IMPROVE_AFTER_S = 600.0
 """After somebody applied a plan: more may follow."""
+
+RETURN_EVERY_S = 60.0
+"""How often a contract that has left a link is looked at again: what the link carries may be known by then."""
+
+IS_WELL = "what it had left for is over"
 
 REMEMBERED = 100
 """Moves that are kept; the longest backoff is an hour, and a contract moves at most every five minutes."""
@@ -109,6 +115,8 @@ class Replanning:
     _plan: Plan | None = None
     _changed_at_s: float = 0.0
     _to_improve: tuple[str, ...] = ()
+    _returned_s: Mapping[str, float] = field(default_factory=dict)
+    """When somebody looked last whether a contract may return."""
 
     def resume(self) -> None:
         """Moves of earlier runs."""
@@ -123,13 +131,14 @@ class Replanning:
         if self._is_time_to_ask(measured.clock_s):
             proposal = adapt(plan, measured, self.watched, history)
         else:
-            proposal = self._improvement(plan, measured.clock_s, history)
+            proposal = self._return(plan, measured, history) or self._improvement(plan, measured, history)
         proposal = proposal or self._switch(plan, measured, history)
         if proposal is None:
             return None
         error = go_over(proposal.plan)
         if error is None:
             self._plan = proposal.plan
+            self._asked_about = frozenset()  # what still lasts may be worth another move
         self._note(move := replace(_move(proposal, measured.clock_s), error=error))
         return move
 
@@ -138,13 +147,23 @@ class Replanning:
             self._plan, self._changed_at_s = plan, clock_s
             self._to_improve = tuple(entry.contract for entry in sorted(plan.contracts, key=lambda one: -one.cost))
 
-    def _improvement(self, plan: Plan, clock_s: float, history: tuple[MoveRecord, ...]) -> Proposal | None:
+    def _improvement(self, plan: Plan, measured: Measured, history: tuple[MoveRecord, ...]) -> Proposal | None:
         """Looks for an improvement of one contract at a time: planning takes long where there are many."""
-        if not self._to_improve or clock_s - self._changed_at_s < IMPROVE_AFTER_S:
+        if not self._to_improve or measured.clock_s - self._changed_at_s < IMPROVE_AFTER_S:
             return None
         contract, *rest = self._to_improve
         self._to_improve = tuple(rest)
-        return improve(plan, contract, clock_s, history)
+        return improve(plan, contract, measured, self.watched, history)
+
+    def _return(self, plan: Plan, measured: Measured, history: tuple[MoveRecord, ...]) -> Proposal | None:
+        """Looks whether a contract that left a link or a site is better off there again, now that it is well."""
+        known = {entry.contract for entry in plan.contracts}
+        waiting = [name for name in find_returning(history, self.watched, measured.clock_s) if name in known]
+        for name in waiting:
+            if measured.clock_s - self._returned_s.get(name, float("-inf")) >= RETURN_EVERY_S:
+                self._returned_s = {**self._returned_s, name: measured.clock_s}
+                return improve(plan, name, measured, self.watched, history, IS_WELL)
+        return None
 
     def _switch(self, plan: Plan, measured: Measured, history: tuple[MoveRecord, ...]) -> Proposal | None:
         """Looks at the other way of some contracts; a switch to it, if it has been cheaper for long."""
@@ -176,19 +195,32 @@ class Replanning:
 
 
 def take_measured(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
-    """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
+    """What a running plan taught. Sites that are down are known by their silence (`joined_measured.py`)."""
     plan, found = learning.plan, learning.statistics()
     claiming = [entry for entry in plan.contracts if not plan.catalogue.contracts[entry.contract].forced]
+    # What other sites push, or send, keeps nobody waiting here.
+    elsewhere = () if plan.site is None else _find_elsewhere(plan, plan.site)
     return Measured(
         clock_s,
         found.sources,
         dict(learning.times.slowness),
         found.load,
         selectivities=found.selectivities,
-        blocking_s=longest_item_s(paths_of(plan.graph, claiming), learning.seconds()),
+        blocking_s=longest_item_s(paths_of(plan.graph, claiming), learning.seconds(), elsewhere),
         sizes=measure_sizes(plan, dict(learning.flows), found.sources, logs),
         recomputing=learning.recomputing(),
         times=learning.operator_times(),
+        row_bytes=find_row_bytes(plan.graph, dict(learning.flows)),
+    )
+
+
+def _find_elsewhere(plan: Plan, site: str) -> frozenset[str]:
+    """Vertices that are made at other sites, or brought from them."""
+    edges = plan.graph.edges
+    return frozenset(
+        name
+        for name, vertex in plan.graph.vertices.items()
+        if vertex.site != site or (name in edges and edges[name].op is Operator.COPY)
     )
 
 

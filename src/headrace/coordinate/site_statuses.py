@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headrace.coordinate.link_beliefs import LinkBeliefs, read_beliefs
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, current_status
 from headrace.site.process import running_process
@@ -13,17 +14,28 @@ from headrace.site.site_folders import read_sites, site_folder
 
 Status = Mapping[str, Any]
 
-TOGETHER = ("contracts", "troubles", "slots", "links", "feeds", "templates", "moves")
+TOGETHER = ("contracts", "troubles", "slots", "feeds", "templates", "moves")
 COUNTED = ("pushes", "pushed_rows", "push_seconds", "upkeep_seconds")
 
 
-def find_sites_status(folder: Folder, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What all sites say now, and what is known of the process that coordinates them."""
+def find_sites_status(
+    folder: Folder, about: Mapping[str, Any], moves: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """What all sites say now, and what is known of the process that coordinates them, with the moves that it made."""
     told = {site: _read_status(folder, site) for site in read_sites(folder)}
     waiting = [site for site, status in told.items() if status is None or status["service"]["state"] == State.LOADING]
     phase = f"waiting for {', '.join(waiting)}" if waiting else "running"
     usual = {"phase": phase, "error": None, "written": time.time(), "age_s": 0.0}
-    return merge_statuses(told, {**usual, **about})
+    found = {**merge_statuses(told, {**usual, **about}), "moves": list(moves)}
+    return tell_beliefs(found, read_beliefs(folder)[0])
+
+
+def tell_beliefs(status: dict[str, Any], beliefs: LinkBeliefs) -> dict[str, Any]:
+    """A status with what each link is planned to carry: bytes/s, as they are sent."""
+    for link in status["links"]:
+        belief = beliefs.get((link["from"], link["to"]))
+        link["believed_bytes_s"] = link["declared_bytes_s"] if belief is None else belief.bytes_s
+    return status
 
 
 def _read_status(folder: Folder, site: str) -> dict[str, Any] | None:
@@ -41,12 +53,25 @@ def merge_statuses(sites: Mapping[str, Status | None], about: Status) -> dict[st
     """
     told = {site: status for site, status in sites.items() if status is not None}
     found: dict[str, Any] = {name: [one for status in told.values() for one in status[name]] for name in TOGETHER}
+    found["links"] = _merge_links(told)
     found["files"] = _add_files(told)
     found["checks"] = next((status["checks"] for status in told.values()), {})
     found["sites"] = [_tell_site(site, sites[site]) for site in sites]
     counts = {name: sum(status["service"][name] for status in told.values()) for name in COUNTED}
     found["service"] = {"engine": _find_engine(told), "feed_servers": [], "devices": None, **counts, **about}
     return found
+
+
+def _merge_links(told: Mapping[str, Status]) -> list[dict[str, Any]]:
+    """Each link once: where it ends it is known how fast it is, and where it begins what waits for it."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for site, status in told.items():
+        for link in status["links"]:
+            ends = link["from"], link["to"]
+            here, other = (link, found.get(ends)) if link["to"] == site else (found.get(ends), link)
+            waiting = max(one["waiting_bytes"] for one in (here, other) if one is not None)
+            found[ends] = {**(other or {}), **(here or {}), "waiting_bytes": waiting}
+    return [found[ends] for ends in sorted(found)]
 
 
 def _add_files(told: Mapping[str, Status]) -> dict[str, Any]:

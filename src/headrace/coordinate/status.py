@@ -9,10 +9,11 @@ from typing import Any
 from headrace.coordinate.check.book import ChecksShown
 from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
-from headrace.run.push.simulated_links import LinkQueue
+from headrace.run.push.simulated_links import Ends, LinkQueue
 from headrace.site.engine.late_runner import Absence
 from headrace.site.feeds.servers import FeedServerTold
 from headrace.site.last_status import State
+from headrace.site.link_states import LinkState
 from headrace.site.scrub import ScrubProgress
 from headrace.site.snapshot import ServiceSnapshot
 
@@ -42,7 +43,7 @@ def status_document(
         "links": _links(seen),
         "feeds": list(feeds),
         "templates": list(templates),
-        "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
+        "moves": move_documents(moves),
         "checks": (checks or ChecksShown()).document(),
         "service": {
             "state": state.value,
@@ -82,22 +83,29 @@ def _files(progress: ScrubProgress) -> dict[str, Any]:
 
 def _links(seen: ServiceSnapshot) -> list[dict[str, Any]]:
     """Bytes that were sent since the service started; `simulated` if that takes as long as declared. Bytes wait until
-    they are sent; what is sent last arrives `behind_s` from now.
+    they are sent; what is sent last arrives `behind_s` from now. Where sites run apart, `behind_s` is how old that is
+    which has come.
     """
-    idle = LinkQueue(0, 0.0)
-    return [
-        {
-            "from": ends[0],
-            "to": ends[1],
-            "sent_bytes": seen.sent.get(ends, 0),
-            "simulated": seen.simulated,
-            "waiting_bytes": seen.queues.get(ends, idle).waiting_bytes,
-            "behind_s": seen.queues.get(ends, idle).arrives_s,
-            "state": "cut" if ends in seen.silent else "sending" if ends in seen.queues else "idle",
-            "since": seen.silent.get(ends),
-        }
-        for ends in sorted({*seen.sent, *seen.queues, *seen.silent})
-    ]
+    return [_link(seen, ends) for ends in sorted({*seen.sent, *seen.queues, *seen.states, *seen.waiting})]
+
+
+def _link(seen: ServiceSnapshot, ends: Ends) -> dict[str, Any]:
+    queue, state = seen.queues.get(ends, LinkQueue(0, 0.0)), seen.states.get(ends, LinkState())
+    is_cut = state.silent_since is not None
+    return {
+        "from": ends[0],
+        "to": ends[1],
+        "sent_bytes": seen.sent.get(ends, 0),
+        "simulated": seen.simulated,
+        "bytes_s": state.bytes_s if ends in seen.states else None,
+        "capacity_bytes_s": state.capacity_bytes_s,
+        "declared_bytes_s": state.declared_bytes_s,
+        "round_trip_s": state.round_trip_s,
+        "waiting_bytes": max(queue.waiting_bytes, seen.waiting.get(ends, 0)),
+        "behind_s": queue.arrives_s if seen.simulated else state.behind_s,
+        "state": "cut" if is_cut else "sending" if ends in seen.queues else "idle",
+        "since": state.silent_since,
+    }
 
 
 def _feed_server(told: FeedServerTold) -> dict[str, Any]:
@@ -108,6 +116,11 @@ def _feed_server(told: FeedServerTold) -> dict[str, Any]:
         "restarts": told.restarts,
         "streams": told.streams,
     }
+
+
+def move_documents(moves: Sequence[ContractMove]) -> list[dict[str, Any]]:
+    """The last few moves."""
+    return [_move(move) for move in moves[-MOVES_TOLD:]]
 
 
 def _move(move: ContractMove) -> dict[str, Any]:

@@ -102,6 +102,7 @@ class _Between:
         self.unread = self._find_unread()
         known = find_ingested(wanted.program, existing) if running is None else frozenset(running.program.logs)
         known |= wanted.program.exports.keys()  # what other sites have of this one: they say themselves how far
+        known |= wanted.program.kept  # other sites still read it
         logs = (name for name in self.existing.logs if not name.startswith(SPOOL))
         self.stale = frozenset(name for name in logs if name not in known)
         spools = [SPOOL + source for source in (*self.again, *self.unread)]
@@ -162,7 +163,8 @@ class _Between:
                         yield BuildIndex(name_of(name, self.wanted.plan), name, columns)
 
     def _missing(self) -> list[str]:
-        return [name for name in self.wanted.program.tasks if name not in self.there]
+        program = self.wanted.program
+        return [name for name in program.tasks if name not in self.there and name not in program.kept]
 
     def _pairs(self) -> dict[str, str]:
         """Pairs of vertices that move and are not there yet: where each comes from."""
@@ -216,7 +218,7 @@ class _Between:
         removed, ends = frozenset(self.change.removed), frozenset(self.change.contracts_removed)
         ended, found = dict[str, list[str]](), dict[tuple[str, ...], list[str]]()
         for name in self.running.program.logs:
-            if name not in self.wanted.program.logs:
+            if name not in self.wanted.program.logs and name not in self.running.program.kept:
                 serves = _find_served(name, self.running)
                 staying = tuple(one for one in serves if one not in ends)
                 into = ended.setdefault(serves[0], []) if serves[0] in ends else found.setdefault(staying, [])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from headrace.declare import document as written
+from headrace.declare.dialect_line import read_dialect_line
 from headrace.declare.project_file import read_name
 from headrace.declare.project_text import ProjectText
 from headrace.declare.read import in_order, read_text
@@ -40,8 +41,12 @@ class Project:
         name: str,
         *,
         admission: Literal["sustainable", "paper"] | None = None,
+        dialect: Literal["spark", "postgres"] | None = None,
         headroom: Mapping[str, Written] | None = None,
         engine: Engine | None = None,
+        method: Literal["cheapest", "dpd", "dpt", "smile"] | None = None,
+        share: Literal["none", "merge", "plumb", "marginal"] | None = None,
+        wide_area: Literal["default", "net", "mqo", "sana", "no-share", "strict-share", "max-share"] | None = None,
     ) -> None:
         self._start = _caller()
         self._value: dict[str, object] = {}
@@ -49,7 +54,16 @@ class Project:
         self._views: dict[str, ViewText] = {}
         self._view_places: dict[str, Location] = {}
         self._problems: list[Problem] = []
-        fields = {"project": name, "admission": admission, "headroom": headroom, "engine": engine}
+        fields = {
+            "project": name,
+            "admission": admission,
+            "dialect": dialect,
+            "headroom": headroom,
+            "engine": engine,
+            "method": method,
+            "share": share,
+            "wide_area": wide_area,
+        }
         for field, value in fields.items():
             if value is not None:
                 self._value[field] = _plain(value)
@@ -101,6 +115,7 @@ class Project:
         bandwidth: Written | None = None,
         latency: Written | None = None,
         price: Written | None = None,
+        limit: Written | None = None,
     ) -> Self:
         """Both directions with `between`, one with `from_` and `to`."""
         fields = {
@@ -110,6 +125,7 @@ class Project:
             "bandwidth": bandwidth,
             "latency": latency,
             "price": price,
+            "limit": limit,
         }
         links = self._value.setdefault("links", [])
         assert isinstance(links, list)
@@ -165,7 +181,12 @@ class Project:
             read_name(name)
         except Unreadable as error:
             self._problems.append(Problem(f"view {error.message}", where, error.hint))
-        self._views[name] = ViewText(name, sql, f"{where.file}:{where.line}")
+        view = ViewText(name, sql, f"{where.file}:{where.line}")
+        try:
+            self._views[name] = read_dialect_line(view)
+        except InputError as error:
+            self._views[name] = view
+            self._problems.extend(replace(problem, where=where) for problem in error.problems)
         self._view_places[name] = where
         return self
 

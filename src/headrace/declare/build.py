@@ -17,6 +17,8 @@ from headrace.declare.project_file import (
     TemplateEntry,
 )
 from headrace.model.catalogue import (
+    STREAMING,
+    STREAMING_S,
     Contract,
     Devices,
     DeviceStream,
@@ -91,7 +93,7 @@ def _engine(entry: EngineEntry) -> DeclaredEngine:
 def build_links(entries: Entries) -> tuple[Link, ...]:
     where = entries.document.value_at
     return tuple(
-        Link(src, dst, entry.bandwidth, entry.latency, entry.price, where(("links", position)))
+        Link(src, dst, entry.bandwidth, entry.latency, entry.price, where(("links", position)), entry.limit)
         for position, entry in entries.links.items()
         for src, dst in entry.directions()
     )
@@ -118,6 +120,7 @@ def _source(name: str, entry: SourceEntry, where: Location) -> Source:
         retention_s=entry.retention,
         origin=next((origin.to_origin() for origin in entry.origins().values()), None),
         declared_at=where,
+        joins_as_of_event=entry.joins == "as_of_event",
         has_trigger=entry.postgres is not None and entry.postgres.watch is not None,
     )
 
@@ -141,12 +144,13 @@ def _build_contract(name: str, entry: ContractEntry, where: Location) -> Contrac
         name=name,
         view=entry.view,
         site=entry.at,
-        freshness_s=entry.freshness,
+        freshness_s=STREAMING_S if entry.freshness == STREAMING else entry.freshness,
         penalty=entry.penalty,
         owner=entry.owner,
         deliver=None if entry.deliver is None else entry.deliver.to_place(),
         refresh=entry.refresh,
         declared_at=where,
+        streaming=entry.freshness == STREAMING,
     )
 
 

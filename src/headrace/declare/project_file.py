@@ -27,6 +27,7 @@ from headrace.declare import units
 from headrace.declare.engine import MASTER, read_master, read_memory, read_properties
 from headrace.declare.units import Dimension, Unreadable, kind_of, read_amount, read_count, read_share
 from headrace.model.catalogue import (
+    STREAMING,
     Admission,
     CopyPlace,
     DeltaFolder,
@@ -36,9 +37,11 @@ from headrace.model.catalogue import (
     Refresh,
     SourceKind,
 )
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import nearest_name
 from headrace.model.names import find_wrong_name
 from headrace.model.options import RunEngine
+from headrace.model.plan_modes import Method, Sharing, WideArea
 from headrace.model.table_name import NotATable, read_table_name
 from headrace.model.template_names import SIDES
 from headrace.model.type_names import NAMES, type_named
@@ -121,6 +124,11 @@ def _read_blocking(written: object) -> float | None:
     return None if written == "measured" else read_amount(written, units.SECONDS)
 
 
+def _read_freshness(written: object) -> float:
+    """Nothing, for one that is pushed all the time."""
+    return STREAMING if written == "streaming" else read_amount(written, units.DURATION)
+
+
 def _read_target(written: object) -> str:
     if isinstance(written, str) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", written):
         return written
@@ -155,6 +163,7 @@ Count = Annotated[int, BeforeValidator(read_count)]
 Share = Annotated[float, BeforeValidator(read_share)]
 Seconds = Annotated[float, _amount(units.SECONDS)]
 Duration = Annotated[float, _amount(units.DURATION)]
+Freshness = Annotated[float, BeforeValidator(_read_freshness)]
 Rate = Annotated[float, _amount(units.RATE)]
 Cores = Annotated[float, _amount(units.CORES)]
 Weight = Annotated[float, _amount(units.WEIGHT)]
@@ -214,6 +223,7 @@ class LinkEntry(Entry):
     bandwidth: Annotated[float, _amount(units.BANDWIDTH)] | None = None
     latency: Annotated[float, _amount(units.LATENCY)] = 0.0
     price: Annotated[float, _amount(units.TRAFFIC_PRICE)] = 0.0
+    limit: Annotated[float, _amount(units.BANDWIDTH)] | None = None
 
     @model_validator(mode="after")
     def ends(self) -> Self:
@@ -306,6 +316,7 @@ class SourceEntry(Entry):
     stays: Annotated[StaysFields, BeforeValidator(_as_stays)] | None = None
     time: ColumnName | None = None
     retention: Duration | None = None
+    joins: Literal["current", "as_of_event"] = "current"
     postgres: CapturedEntry | None = None
     files: FilesEntry | None = None
 
@@ -338,7 +349,7 @@ class DeliverEntry(Entry):
 class ContractEntry(Entry):
     view: Name = Field(examples=["nearby_tweets"])
     at: Name = Field(examples=["eu"])
-    freshness: Duration = Field(examples=["30 s"])
+    freshness: Freshness = Field(examples=["30 s"])
     penalty: Annotated[float, _amount(units.PENALTY)] = 0.0
     owner: StrictStr | None = None
     deliver: DeliverEntry | None = None
@@ -559,5 +570,9 @@ class ProjectFields(Entry):
 
     project: Annotated[str, BeforeValidator(read_name)] = Field(examples=["city"])
     admission: Admission = Admission.SUSTAINABLE
+    dialect: SqlDialect = SqlDialect.SPARK
+    method: Method | None = None
+    share: Sharing | None = None
+    wide_area: WideArea | None = None
     headroom: HeadroomEntry | None = None
     engine: EngineEntry = EngineEntry()

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.declare.dialect_line import read_dialect_line
 from headrace.declare.document import WrittenDocument
 from headrace.declare.project_file import read_name
 from headrace.declare.sql import ViewText
 from headrace.declare.units import Unreadable
 from headrace.declare.yaml_text import read_yaml
 from headrace.model.amounts import format_bytes
-from headrace.model.errors import Location, Problem, UsageError
+from headrace.model.errors import InputError, Location, Problem, UsageError
 
 PROJECT_FILE = "headrace.yml"
 VIEWS = "views"
@@ -118,6 +119,8 @@ def _read_view(path: Path, directory: Path) -> tuple[ViewText | None, tuple[Prob
     if text is None:
         return None, problems
     try:
-        return ViewText(read_name(path.stem), text, str(path)), ()
+        return read_dialect_line(ViewText(read_name(path.stem), text, str(path))), ()
+    except InputError as error:
+        return None, error.problems
     except Unreadable as error:
         return None, (Problem(f"view {error.message}", Location(str(path)), error.hint),)

@@ -12,6 +12,7 @@ Each step goes on with what the one before could read, so that the mistakes of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.declare import build
@@ -21,11 +22,13 @@ from headrace.declare.feeds import read_feeds
 from headrace.declare.project_text import ProjectText, read_files
 from headrace.declare.recompute import InFull, with_recomputed
 from headrace.declare.references import check_references
-from headrace.declare.sql import read_predicate
+from headrace.declare.sql import ViewText, read_predicate
 from headrace.declare.variables import secrets_in_clear, unset_variables
 from headrace.declare.views import read_all_views
 from headrace.model.catalogue import Catalogue, Feed, Refusal, Selectivity, Source, View
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Location, Problem, Severity
+from headrace.model.plan_modes import PlanWishes
 
 Inspect = Callable[[str, Mapping[str, Source]], tuple[Mapping[str, Source], tuple[Problem, ...]]]
 """Asks the databases about the sources of a project: gives them back with measured facts, and what is wrong."""
@@ -56,6 +59,7 @@ def read_text(
         raise InputError(in_order(project.problems))
     entries, mistakes = read_entries(project.document)
     files = {view.name: Location(view.file) for view in project.views.values()}
+    texts = give_dialects(project.views, entries)
     problems = [*project.problems, *mistakes, *check_references(entries, files)]
     sources: Mapping[str, Source] = build.build_sources(entries)
     unanswered = False
@@ -64,12 +68,12 @@ def read_text(
         problems += findings
         unanswered = any(problem.severity is Severity.ERROR for problem in findings)
     problems += check_columns(entries, sources)
-    views, mistakes = read_all_views(project.views, entries, sources, None if unanswered else unknown_columns)
+    views, mistakes = read_all_views(texts, entries, sources, None if unanswered else unknown_columns)
     problems += mistakes
     feeds, mistakes = read_feeds(entries, sources, views)
     problems += mistakes
     functions = build.build_functions(entries)
-    in_full = with_recomputed(views, build.build_contracts(entries), project.views, sources, functions)
+    in_full = with_recomputed(views, build.build_contracts(entries), texts, sources, functions)
     problems += in_full.problems
     selectivity, mistakes = _read_selectivity(entries, sources)
     problems += mistakes
@@ -77,6 +81,12 @@ def read_text(
     if any(problem.severity is Severity.ERROR for problem in problems):
         raise InputError(in_order(problems))
     return _catalogue(project, entries, sources, in_full, feeds, selectivity, [*problems, *_notes(entries, views)])
+
+
+def give_dialects(views: Mapping[str, ViewText], entries: Entries) -> dict[str, ViewText]:
+    """Views that say no dialect are in that of the project."""
+    default = entries.fields.dialect if entries.fields else SqlDialect.SPARK
+    return {name: replace(view, dialect=view.dialect or default) for name, view in views.items()}
 
 
 def _catalogue(
@@ -108,6 +118,7 @@ def _catalogue(
         admission=entries.fields.admission,
         headroom=build.build_headroom(entries),
         engine=build.build_engine(entries),
+        planning=PlanWishes(entries.fields.method, entries.fields.share, entries.fields.wide_area),
         problems=in_order(problems),
     )
 

@@ -22,12 +22,13 @@ from headrace.declare.query.spelling import unknown_to_spark
 from headrace.declare.query.tables import name_table_function
 from headrace.declare.query.text import Text, parse_query
 from headrace.declare.query.written_out import write_out
-from headrace.declare.sql import ViewText
+from headrace.declare.sql import ViewText, convert_view, read_in_full
+from headrace.meaning.json_functions import ONLY_OURS
 from headrace.model.catalogue import Contract, PythonFunction, Refresh, Refusal, Source, View
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql, nearest_name
 from headrace.model.full_query import FullQuery
 from headrace.model.names import full_name
-from headrace.model.relation import Field, Relation, fields_of
+from headrace.model.relation import Field, Relation, fields_of, scans_of
 from headrace.model.types import INTERVALS, NULL
 
 NOW = frozenset(("now", "current_timestamp", "current_date", "curdate", "unix_timestamp"))
@@ -93,7 +94,7 @@ def _is_full(contract: Contract, view: View, recomputed: FullQuery | Refusal) ->
 def _with_order(view: View) -> View:
     if not isinstance(view.recomputed, FullQuery):
         return view
-    tree = parse_query(Text(view.sql, view.declared_at))
+    tree = parse_query(Text(view.sql, view.declared_at, view.dialect))
     return replace(view, order=find_order(tree, view.recomputed.fields))
 
 
@@ -109,10 +110,16 @@ class FullViewReader:
     def recomputed(self, view: View) -> FullQuery | Refusal:
         """Raises InputError for mistakes after what is not maintained, where nobody has looked yet."""
         declared = Declared(self.sources, self.functions, lambda *_: None, tuple(self.texts))
-        text, tree = self._parse_view(view.name)
+        try:
+            text, tree = self._parse_view(view.name)
+        except UnsupportedSql as error:
+            return Refusal(error.operator, error.problems)
         sql, reads = write_out(text, tree, lambda name: self._find_query(declared, name), Books())
         if isinstance(view.query, Relation):
-            return FullQuery(sql, tuple(sorted(reads)), fields_of(view.query), view.query)
+            return FullQuery(sql, _find_sources(view.query), fields_of(view.query), view.query)
+        meant = read_in_full(view.name, self.texts, self.sources, self.functions)
+        if meant is not None:
+            return FullQuery(sql, _find_sources(meant), fields_of(meant), meant)
         try:
             for inner, query in self._all(declared, text, tree):
                 _refuse_open(inner, query, self.functions)
@@ -147,8 +154,8 @@ class FullViewReader:
 
     def _parse_view(self, name: str) -> tuple[Text, exp.Query]:
         if name not in self.trees:
-            view = self.texts[name]
-            text = Text(view.sql, Location(view.file))
+            sql = convert_view(name, self.texts, self.sources, self.functions)
+            text = Text(sql, Location(self.texts[name].file))
             self.trees[name] = text, parse_query(text)
         return self.trees[name]
 
@@ -185,6 +192,10 @@ class FullViewReader:
         if environment.report.errors:
             raise InputError(environment.report.errors)
         return tuple(Field(column.name, column.value.type) for column in columns)
+
+
+def _find_sources(query: Relation) -> tuple[str, ...]:
+    return tuple(sorted({scan.source for scan in scans_of(query)}))
 
 
 def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunction]) -> None:
@@ -236,6 +247,10 @@ def _refuse_function(text: Text, node: exp.Anonymous, functions: Mapping[str, Py
         _never(f"nondeterministic function: {name}", where, "a view may depend only on its sources")
     if name in ANY_ORDER and node.find_ancestor(exp.Window, exp.Query).__class__ is not exp.Window:
         _never(f"aggregate: {name}", where, "its answer depends on the order of the rows")
+    if name in ONLY_OURS:
+        _never(
+            "expression: JSON of PostgreSQL", where, "Spark reads and writes JSON otherwise: let the view be maintained"
+        )
     if name not in KNOWN:
         raise InputError([Problem(f'function "{name}" does not exist', where, nearest_name(name, KNOWN))])
 

@@ -9,23 +9,27 @@ that is not maintained, by the operator's name) or Problems with their places; n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from headrace.declare.query.answer import Answers
 from headrace.declare.query.environment import Books, BrokenView, Declared, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.expressions import read_condition, read_value
 from headrace.declare.query.finish import finish
 from headrace.declare.query.items import SelectItem, outputs
+from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.queries import read_query as read_rows
 from headrace.declare.query.report import Report
 from headrace.declare.query.scope import Scope, fold
 from headrace.declare.query.shown_order import find_order
+from headrace.declare.query.spark_words import spark_query
 from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import scan
 from headrace.declare.query.text import Text, parse_condition, parse_query, too_deep
 from headrace.model.catalogue import PythonFunction, Refusal, Source, SourceColumn, SourceKind, View
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
 from headrace.model.expr import Column, Expr, rename_columns
 from headrace.model.relation import Projection, Relation, fields_of
@@ -34,11 +38,20 @@ from headrace.model.types import Type
 
 @dataclass(frozen=True, slots=True)
 class ViewText:
-    """A view as written: its name, its query, and the file to point at (as the user would type it)."""
+    """A view as written: its name, its query, and the file to point at (as the user would type it).
+
+    A text that says no dialect is in that of the project.
+    """
 
     name: str
     sql: str
     file: str
+    dialect: SqlDialect | None = None
+
+    @property
+    def text(self) -> Text:
+        """What is read of it."""
+        return Text(self.sql, Location(self.file), self.dialect or SqlDialect.SPARK)
 
 
 def read_views(
@@ -56,10 +69,20 @@ def read_views(
     return views, tuple(reader.problems)
 
 
+def read_in_full(
+    name: str, texts: Mapping[str, ViewText], sources: Mapping[str, Source], functions: Mapping[str, PythonFunction]
+) -> Relation | None:
+    """What a view means that is evaluated as a whole at one instant, where now() may stand anywhere; None if that is
+    not understood either.
+    """
+    view = _Views(texts, sources, functions, in_full=True).read(name)
+    return view.query if isinstance(view, View) and isinstance(view.query, Relation) else None
+
+
 def find_mentioned(view: ViewText) -> frozenset[str]:
     """The tables that a text names in FROM, whether they exist or not; none if it is not SQL."""
     try:
-        return _name_tables(parse_query(Text(view.sql, Location(view.file))))
+        return _name_tables(parse_query(view.text))
     except (InputError, UnsupportedSql, RecursionError):
         return frozenset()
 
@@ -103,14 +126,42 @@ def report_mistakes(stage: QueryStage) -> Iterator[None]:
         raise InputError(sorted(stage.environment.report.errors, key=_place))
 
 
+def convert_view(
+    name: str, texts: Mapping[str, ViewText], sources: Mapping[str, Source], functions: Mapping[str, PythonFunction]
+) -> str:
+    """The text of a view in Spark's dialect, with what PostgreSQL means by it.
+
+    Raises InputError for mistakes, and UnsupportedSql for what has no such text or depends on types that are not known.
+    """
+    view = texts[name]
+    if view.text.dialect is SqlDialect.SPARK:
+        return view.sql
+    reader = _Views(texts, sources, {fold(name): function for name, function in functions.items()})
+    read = reader.read(name)
+    if reader.problems:
+        raise InputError(reader.problems)
+    refused = read.query if isinstance(read, View) and isinstance(read.query, Refusal) else None
+    if refused is not None:
+        reader.read_types(view)
+    try:
+        return spark_query(reader.trees[name])
+    except NotMaintained as reason:
+        problems = refused.problems if refused is not None else ()
+        raise UnsupportedSql(
+            reason.operator,
+            *(problems or (Problem(f'"{reason.operator}" is not translated', view.text.origin, reason.hint),)),
+        ) from None
+
+
 def read_query(
     sql: str,
     sources: Mapping[str, Source],
     file: str = "query.sql",
     functions: Mapping[str, PythonFunction] | None = None,
+    dialect: SqlDialect = SqlDialect.SPARK,
 ) -> Relation:
     """What one query over sources means. Raises InputError, or UnsupportedSql for SQL that is not maintained."""
-    views, problems = read_views({"query": ViewText("query", sql, file)}, sources, functions or {})
+    views, problems = read_views({"query": ViewText("query", sql, file, dialect)}, sources, functions or {})
     if problems:
         raise InputError(problems)
     query = views["query"].query
@@ -130,6 +181,7 @@ class _Views:
     texts: Mapping[str, ViewText]
     sources: Mapping[str, Source]
     functions: Mapping[str, PythonFunction]
+    in_full: bool = False
     done: dict[str, View | BrokenView] = field(default_factory=dict)
     trees: dict[str, exp.Query] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -144,7 +196,7 @@ class _Views:
 
     def _read_view(self, view: ViewText) -> View | BrokenView:
         declared = Declared(self.sources, self.functions, self.named, tuple(self.texts))
-        environment = _environment(Text(view.sql, Location(view.file)), declared, goes_on=True)
+        environment = replace(_environment(view.text, declared, goes_on=True), in_full=self.in_full)
         query = self._meaning(view, environment)
         report = environment.report
         self.problems.extend(sorted(report.errors, key=_place))
@@ -152,7 +204,22 @@ class _Views:
             return BrokenView()
         reads = environment.reads if isinstance(query, Relation) else self._find_mentioned(view, environment)
         order = find_order(self.trees[view.name], fields_of(query)) if isinstance(query, Relation) else ()
-        return View(view.name, view.sql, query, tuple(reads), tuple(report.notes), environment.text.origin, order)
+        return View(
+            *(view.name, view.sql, query, tuple(reads), tuple(report.notes), environment.text.origin, order),
+            dialect=view.text.dialect,
+            dialect_number=view.text.dialect.number,
+        )
+
+    def read_types(self, view: ViewText) -> None:
+        """Read what a refused view computes, as far as that goes, so that its tree knows the types."""
+
+        def find_written(name: str) -> tuple[Text, exp.Query] | None:
+            known = next((one for one in self.trees if fold(one) == fold(name)), None)
+            return None if known is None else (self.texts[known].text, self.trees[known])
+
+        declared = Declared(self.sources, self.functions, lambda *_: None, tuple(self.texts))
+        with suppress(UnsupportedSql, InputError, RecursionError):
+            Answers(_environment(view.text, declared), find_written, {}).of(self.trees[view.name])
 
     def _find_mentioned(self, view: ViewText, environment: Environment) -> list[str]:
         """What a refused view reads: reading ended before all of it was seen."""
@@ -196,8 +263,7 @@ class _Views:
             operator, inner = view.query.operator, view.query.problems[0]
             message = f'view "{known}" is not maintained incrementally: "{operator}"'
             raise UnsupportedSql(operator, Problem(message, where, f"see {inner.where}: {inner.hint}"))
-        text = Text(self.texts[known].sql, Location(self.texts[known].file))
-        own = replace(environment, text=text, report=Report(), reads=[], common_tables={})
+        own = replace(environment, text=self.texts[known].text, report=Report(), reads=[], common_tables={})
         return NamedQuery(self.trees[known], own)
 
 

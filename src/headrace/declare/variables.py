@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 
 from headrace.declare.document import Path, WrittenDocument
-from headrace.declare.project_text import read_files
-from headrace.declare.validate import describe
 from headrace.model.errors import InputError, Location, Problem, Severity, UsageError
 from headrace.model.password import HIDDEN, VARIABLE, hide_password
 
@@ -66,6 +64,8 @@ class ProjectEnvironment(Mapping[str, str]):
 
 def _addresses_in(directory: FilePath) -> dict[str, str]:
     """Texts of a project's file that hold a password, by the same without it."""
+    from headrace.declare.project_text import read_files  # with all that reads SQL: few have such addresses
+
     try:
         document = read_files(directory).document
     except UsageError:
@@ -90,6 +90,8 @@ def unset_variables(document: WrittenDocument, environment: Mapping[str, str]) -
 
 def secrets_in_clear(document: WrittenDocument) -> Iterator[Problem]:
     """A warning for each password that is written into the project. The password itself is not repeated."""
+    from headrace.declare.validate import describe
+
     for path, text in _texts(document.value, ()):
         key = str(path[-1])
         if hide_password(text) != text or (_SECRET_KEY.search(key) and text and not _is_variable(text)):

@@ -12,15 +12,16 @@ and dA, dB the changes:
     inner join                          dA * B  +  A' * dB
     semi, anti join                     dA * B  +  (op after - op before) of those rows of A' that meet a row of dB
     left, right, full join              inner join + the rows of an anti join, padded with NULLs
-    aggregate, distinct, top-k          (op after - op before) of the groups, rows or partitions that dA touches
+    aggregate, distinct, top-k, over,   (op after - op before) of the groups, rows or partitions that dA touches
+    sessions
     the same without keys               (op after - op before) of everything
 
 Time is a source, too: as it goes from `now_before` to `now`, a filter on `now` loses and gains rows of A'. An operator
 that reads the time in any other place is computed as a whole, after minus before.
 
 Everything in `model.relation` can be maintained like this. What a query costs to maintain is another question: only
-aggregates and top-k without keys, and operators other than filters that read the time, look at more than what changed
-and what meets it.
+aggregates, top-k and windows without keys, and operators other than filters that read the time, look at more than what
+changed and what meets it.
 
 A delta may pair a row that left with one that came, which were never there at the same time. Where an expression fails
 for such a pair (division by zero, overflow), the delta fails and the query would not have.
@@ -42,10 +43,13 @@ from headrace.model.relation import (
     Matching,
     Negate,
     Output,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Version,
     Windows,
@@ -98,7 +102,7 @@ class _Deltas:
         match relation:
             case Scan():
                 return None if relation.source in self._unchanged else replace(relation, version=Version.CHANGE)
-            case Filter() | Projection() | Windows() | Negate():
+            case Filter() | Projection() | Windows() | Unfold() | Negate():
                 return self._linear(relation)
             case UnionAll():
                 return self._union(relation)
@@ -108,12 +112,12 @@ class _Deltas:
                 return self._regroup(relation, tuple(Column(f.name, f.type) for f in fields_of(relation)))
             case Aggregate():
                 return self._regroup(relation, tuple(key.expr for key in relation.keys))
-            case TopK():
+            case TopK() | Over() | Sessions():
                 return self._regroup(relation, relation.partition)
             case Matching():
                 raise AssertionError("the delta of a delta")
 
-    def _linear(self, relation: Filter | Projection | Windows | Negate) -> Relation | None:
+    def _linear(self, relation: Filter | Projection | Windows | Unfold | Negate) -> Relation | None:
         change = self.delta(relation.input)
         return None if change is None else replace(relation, input=change)
 
@@ -148,7 +152,7 @@ class _Deltas:
         was = replace(join, left=met, right=self.before(join.right))
         return _sum(from_left, replace(join, left=met), Negate(was))
 
-    def _regroup(self, relation: Distinct | Aggregate | TopK, keys: tuple[Expr, ...]) -> Relation:
+    def _regroup(self, relation: Distinct | Aggregate | TopK | Over | Sessions, keys: tuple[Expr, ...]) -> Relation:
         """The operator over the groups that the change touches, after minus before."""
         change = self.delta(relation.input)
         assert change is not None, "nothing changes"

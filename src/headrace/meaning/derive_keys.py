@@ -1,14 +1,17 @@
 """Finds the key by which the rows of a derivation's inputs affect each other.
 
-A changed row affects only results of rows with the same key. An empty key means that all rows affect each other.
+A changed row affects only results of rows with the same key. An empty key means that all rows affect each other. Of
+sessions it is the partition and the stretch of time, as long as the gap, in which a row lies: a row affects its own
+stretch and those around it, as far as rows follow each other.
 """
 
 from __future__ import annotations
 
 from headrace.meaning.evaluate_join import Equality, split_condition
 from headrace.model.block import Derivation, DerivationKind
-from headrace.model.expr import TRUE, Expr, substitute
+from headrace.model.expr import TRUE, Call, Expr, Literal, substitute
 from headrace.model.relation import Field
+from headrace.model.types import BIGINT, TIMESTAMP
 
 
 def keys_of(derivation: Derivation, fields: tuple[tuple[Field, ...], ...]) -> tuple[tuple[Expr, ...], ...]:
@@ -16,9 +19,16 @@ def keys_of(derivation: Derivation, fields: tuple[tuple[Field, ...], ...]) -> tu
     match derivation.kind:
         case DerivationKind.DISTINCT:
             return (tuple(column.expr for column in derivation.columns[0]),)
-        case DerivationKind.TOPK:
+        case DerivationKind.TOPK | DerivationKind.WINDOW:
             columns = {column.name: column.expr for column in derivation.columns[0]}
             return (tuple(substitute(expr, columns) for expr in derivation.partition),)
+        case DerivationKind.SESSIONS:
+            assert derivation.session is not None, "sessions without a gap"
+            columns = {column.name: column.expr for column in derivation.columns[0]}
+            partition = (substitute(expr, columns) for expr in derivation.partition)
+            lengths = (Literal(derivation.session.gap_ms, BIGINT), Literal(0, BIGINT))
+            time = substitute(derivation.session.time, columns)
+            return ((*partition, Call("window_start", (time, *lengths), TIMESTAMP)),)
         case DerivationKind.UNION_ALL | DerivationKind.PYTHON:
             return ((),) * len(fields)
         case _:

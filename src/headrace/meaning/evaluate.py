@@ -11,10 +11,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.meaning.evaluate_aggregate import aggregate
 from headrace.meaning.evaluate_join import join, matching
+from headrace.meaning.evaluate_over import over
 from headrace.meaning.evaluate_rank import top_k
+from headrace.meaning.evaluate_sessions import find_sessions
 from headrace.meaning.row_functions import bag, names_of, predicate_of, row_of, say_failure, value_of
 from headrace.meaning.scalar import Surroundings
 from headrace.meaning.scalar_time import from_micros, micros
@@ -29,10 +32,13 @@ from headrace.model.relation import (
     Join,
     Matching,
     Negate,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Version,
     Windows,
@@ -116,8 +122,14 @@ def _weigh_rows(relation: Relation, inputs: tuple[ZSet, ...], around: Surroundin
             return aggregate(relation, inputs[0], around)
         case Windows():
             return _windows(relation, inputs[0], around)
+        case Sessions():
+            return find_sessions(relation, inputs[0], around)
+        case Unfold():
+            return _unfold(relation, inputs[0])
         case TopK():
             return top_k(relation, inputs[0], around)
+        case Over():
+            return over(relation, inputs[0], around)
         case Negate():
             return ((row, -weight) for row, weight in inputs[0].items())
         case Matching():
@@ -164,6 +176,26 @@ def _windows(relation: Windows, input_: ZSet, around: Surroundings) -> Iterator[
             assert isinstance(time, dt.datetime), f"a window of {time!r}"
             for start, end in windows_holding(time, relation):
                 yield (*row, start, end), weight
+
+
+def _unfold(relation: Unfold, input_: ZSet) -> Iterator[tuple[Row, int]]:
+    names = names_of(relation.input)
+    positions = {names.index(name) for name in relation.columns}
+    for row, weight in input_.items():
+        arrays: dict[int, Any] = {position: row[position] or () for position in positions}
+        longest = max(map(len, arrays.values()))
+        for place in range(longest):
+            made = tuple(
+                _element(arrays[position], place) if position in arrays else value for position, value in enumerate(row)
+            )
+            yield (made if relation.place is None else (*made, place + 1)), weight
+        if relation.outer and longest == 0:
+            made = tuple(None if position in arrays else value for position, value in enumerate(row))
+            yield (made if relation.place is None else (*made, None)), weight
+
+
+def _element(array: tuple[Value, ...], place: int) -> Value:
+    return array[place] if place < len(array) else None
 
 
 def windows_holding(time: dt.datetime, windows: Windows) -> Iterator[tuple[dt.datetime, dt.datetime]]:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from headrace.meaning.exact_sum import round_sum, units
-from headrace.meaning.row_functions import Names, bag, names_of, row_of, value_of
+from headrace.meaning.moments import POWERS, finish_moments, power_of
+from headrace.meaning.ordered_values import OF_ORDERED_VALUES, counts_where, finish_values, sort_values
+from headrace.meaning.row_functions import Names, bag, names_of, row_of
 from headrace.meaning.scalar import Surroundings
 from headrace.meaning.scalar_compare import sort_key
 from headrace.meaning.scalar_number import EXACT, divide_decimal, fit_decimal, fit_integer
@@ -42,28 +44,28 @@ def _value_of_group(
 ) -> Callable[[list[tuple[Row, int]]], Value]:
     if call.argument is None:
         return lambda rows: sum(weight for _, weight in rows)
-    argument = value_of(call.argument, names, around)
-
-    def value(rows: list[tuple[Row, int]]) -> Value:
-        values = ((argument(row), weight) for row, weight in rows)
-        return aggregate_values(call, [(found, weight) for found, weight in values if found is not None])
-
-    return value
+    inputs = row_of(call.inputs, names, around)
+    return lambda rows: aggregate_values(call, [(inputs(row), weight) for row, weight in rows])
 
 
-def aggregate_values(call: AggregateCall, values: list[Weighted]) -> Value:
-    """The value of a call with an argument, over the values of a group; the same value may be given several times."""
+def aggregate_values(call: AggregateCall, rows: list[tuple[Row, int]]) -> Value:
+    """The value of a call with an argument, over its inputs for the rows of a group; equal ones may be repeated."""
     assert call.argument is not None, f'call "{call.name}" has no argument'
+    place = counts_where(call)
+    rows = [(row, weight) for row, weight in rows if row[place] is not None]
     if call.distinct:
-        values = [(found, 1) for found in dict.fromkeys(found for found, _ in values)]
-    return normal(_aggregate(call, call.argument.type, values))
+        rows = [(row, 1) for row in dict.fromkeys(row for row, _ in rows)]
+    return normal(_aggregate(call, call.argument.type, rows))
 
 
-def _aggregate(call: AggregateCall, argument: Type, values: list[Weighted]) -> Value:
-    if call.function == AggregateFunction.COUNT:
-        return sum(weight for _, weight in values)
-    if not values:
+def _aggregate(call: AggregateCall, argument: Type, rows: list[tuple[Row, int]]) -> Value:
+    if call.function is AggregateFunction.COUNT:
+        return sum(weight for _, weight in rows)
+    if call.function in OF_ORDERED_VALUES:
+        return finish_values(call, *sort_values(call, rows))
+    if not rows:
         return None
+    values = [(row[0], weight) for row, weight in rows]
     match call.function:
         case AggregateFunction.SUM:
             return _sum(values, call.type)
@@ -73,6 +75,17 @@ def _aggregate(call: AggregateCall, argument: Type, values: list[Weighted]) -> V
             return _extreme(min, argument, values)
         case AggregateFunction.MAX:
             return _extreme(max, argument, values)
+        case _:
+            return _moments(call, rows)
+
+
+def _moments(call: AggregateCall, rows: list[tuple[Row, int]]) -> Value:
+    pairs: list[tuple[Any, Any, int]] = [(row[0], row[-1], weight) for row, weight in rows]
+    sums = {
+        powers: sum(power_of(one, other, powers) * weight for one, other, weight in pairs)
+        for powers in POWERS[call.function]
+    }
+    return finish_moments(call.function, sum(weight for _, weight in rows), sums)
 
 
 def _extreme(choose: Callable[..., Any], argument: Type, values: Iterable[Weighted]) -> Value:

@@ -25,8 +25,9 @@ def top_k(relation: TopK, input_: ZSet, around: Surroundings) -> Iterator[Weight
     for row, weight in bag(input_, relation):
         partitions[partition_of(row)].append((row, weight))
     keys = tuple(order_key(order, names, around) for order in relation.order)
+    types = tuple(field.type for field in fields_of(relation.input))
     for rows in partitions.values():
-        _sort(relation, rows, keys)
+        sort_rows(rows, relation.order, keys, types)
         yield from first_rows(relation, rows, lambda item: tuple(key(item[0]) for key in keys))
 
 
@@ -41,10 +42,13 @@ def first_rows(relation: TopK, rows: Iterable[Weighted], tie: Callable[[Weighted
             yield (row if relation.rank_name is None else (*row, rank)), weight
 
 
-def _sort(relation: TopK, rows: list[Weighted], keys: tuple[RowKey, ...]) -> None:
-    columns = tuple(column_key(field.type) for field in fields_of(relation.input))
+def sort_rows(
+    rows: list[Weighted], orders: tuple[Order, ...], keys: tuple[RowKey, ...], types: tuple[Type, ...]
+) -> None:
+    """Sorts rows by their `order_key`s, then by the whole row, whose fields have these types."""
+    columns = tuple(map(column_key, types))
     rows.sort(key=lambda item: tuple(key(value) for key, value in zip(columns, item[0], strict=True)))
-    for order, key in reversed(tuple(zip(relation.order, keys, strict=True))):
+    for order, key in reversed(tuple(zip(orders, keys, strict=True))):
         rows.sort(key=lambda item, key=key: key(item[0]), reverse=order.descending)  # type: ignore[misc]
 
 

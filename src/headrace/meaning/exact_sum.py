@@ -26,6 +26,11 @@ def units(value: float) -> int:
     return _INFINITE if value > 0 else _MINUS_INFINITE
 
 
+def is_special(total: int) -> bool:
+    """Whether NaN or an infinity is in a sum."""
+    return bool((total + _SPECIAL // 2) // _SPECIAL)
+
+
 def round_sum(total: int) -> float:
     """The double nearest to a sum. What overflows is infinite; NaN and infinities add as they do one by one."""
     special = (total + _SPECIAL // 2) // _SPECIAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.meaning.functions import FUNCTIONS
 from headrace.meaning.scalar_compare import COMPARISONS
 from headrace.model.expr import Call, Expr, walk
 from headrace.model.promotion import common_type
@@ -11,9 +12,10 @@ _SAFE = frozenset(
     (
         *COMPARISONS,
         *("and", "or", "not", "in", "is_null", "<=>", "case", "coalesce", "greatest", "least"),
-        *("concat", "concat_ws", "lower", "upper", "trim", "ltrim", "rtrim", "reverse", "md5", "initcap", "length"),
+        *("concat", "concat_ws", "lower", "upper", "trim", "ltrim", "rtrim", "reverse", "initcap", "length"),
         *("startswith", "endswith", "contains", "locate", "year", "quarter", "month", "day", "dayofweek", "dayofyear"),
         *("hour", "minute", "second", "datediff", "unix_timestamp"),
+        *(function.name for function in FUNCTIONS.values() if function.total),
     )
 )
 

@@ -8,11 +8,15 @@ elsewhere: here is only what a reader of queries needs. Functions declared in Py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
 
-from headrace.model.expr import Expr, Literal
+from headrace.meaning.array_functions import ARRAY_FUNCTIONS
+from headrace.meaning.function import Function, Parameter, ResultRule
+from headrace.meaning.json_functions import JSON_FUNCTIONS, POSTGRES_JSON_FUNCTIONS
+from headrace.meaning.number_functions import NUMBER_FUNCTIONS, type_of_round
+from headrace.meaning.text_functions import BYTE_FUNCTIONS, TEXT_FUNCTIONS
+from headrace.meaning.time_functions import TIME_FUNCTIONS
+from headrace.model.expr import Expr
 from headrace.model.promotion import MAX_PRECISION, arithmetic_type
 from headrace.model.types import (
     BIGINT,
@@ -25,64 +29,6 @@ from headrace.model.types import (
     Decimal,
     Type,
 )
-
-
-class Parameter(StrEnum):
-    """What an argument may be. Numbers widen to `INT` and `DOUBLE`, dates and timestamps convert into each other.
-
-    All arguments for `SAME` are converted to their common type; `NUMBER` and `ANY` stay as they are; `ATOMIC` becomes
-    text.
-    """
-
-    BOOLEAN = "boolean"
-    TEXT = "string"
-    INT = "int"
-    DOUBLE = "double"
-    DATE = "date"
-    TIMESTAMP = "timestamp"
-    NUMBER = "a number"
-    ATOMIC = "a simple type"
-    ANY = "any type"
-    SAME = "one type"
-
-
-ResultRule = Callable[[tuple[Expr, ...]], Type]
-"""The type of a call, from its arguments, which already have the types that the parameters ask for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function of the list. The last `optional` parameters may be left out; the last one may be `repeated`.
-
-    Arguments at the positions in `constant` must be literals.
-    """
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    result: Type | ResultRule
-    optional: int = 0
-    repeated: bool = False
-    constant: tuple[int, ...] = ()
-    version: int = 1
-
-    def accepts(self, count: int) -> bool:
-        """Whether the function can be called with this many arguments."""
-        fewest = len(self.parameters) - self.optional
-        return fewest <= count and (self.repeated or count <= len(self.parameters))
-
-    def parameter(self, position: int) -> Parameter:
-        return self.parameters[min(position, len(self.parameters) - 1)]
-
-    def result_type(self, arguments: tuple[Expr, ...]) -> Type:
-        return self.result(arguments) if callable(self.result) else self.result
-
-    @property
-    def signature(self) -> str:
-        """The signature as people read it: `round(a number[, int])`."""
-        fewest = len(self.parameters) - self.optional
-        shown = ", ".join(self.parameters[:fewest])
-        shown += "".join(f"[, {parameter}]" for parameter in self.parameters[fewest:])
-        return f"{self.name}({shown}{', ...' if self.repeated else ''})"
 
 
 def _first(arguments: tuple[Expr, ...]) -> Type:
@@ -103,19 +49,6 @@ def _whole(arguments: tuple[Expr, ...]) -> Type:
     return Decimal(min(MAX_PRECISION, type_.precision - type_.scale + 1), 0) if isinstance(type_, Decimal) else BIGINT
 
 
-def _type_of_round(arguments: tuple[Expr, ...]) -> Type:
-    type_ = arguments[0].type
-    if not isinstance(type_, Decimal):
-        return type_
-    asked = arguments[1] if len(arguments) > 1 else None
-    digits = asked.value if isinstance(asked, Literal) and isinstance(asked.value, int) else 0
-    whole = type_.precision - type_.scale + 1
-    if digits < 0:
-        return Decimal(min(MAX_PRECISION, max(whole, 1 - digits)), 0)
-    scale = min(type_.scale, digits)
-    return Decimal(min(MAX_PRECISION, whole + scale), scale)
-
-
 def _operators() -> tuple[Function, ...]:
     same, number, boolean = Parameter.SAME, Parameter.NUMBER, Parameter.BOOLEAN
     return (
@@ -130,6 +63,7 @@ def _operators() -> tuple[Function, ...]:
         Function("case", (boolean, same, same), _second, repeated=True),
         Function("cast", (Parameter.ANY,), _first),
         Function("now", (), TIMESTAMP),
+        Function("only_row", (Parameter.ANY, number), _first),
         Function("coalesce", (same,), _first, repeated=True),
         Function("nullif", (Parameter.ANY, Parameter.ANY), _first),
         Function("greatest", (same, same), _first, repeated=True),
@@ -144,7 +78,7 @@ def _strings() -> tuple[Function, ...]:
         Function("concat_ws", (text, Parameter.ATOMIC), STRING, repeated=True),
         *(
             Function(name, (text,), STRING)
-            for name in ("lower", "upper", "trim", "ltrim", "rtrim", "reverse", "md5", "initcap")
+            for name in ("lower", "upper", "trim", "ltrim", "rtrim", "reverse", "initcap")
         ),
         Function("length", (text,), INT),
         Function("substring", (text, number, number), STRING, optional=1),
@@ -152,12 +86,13 @@ def _strings() -> tuple[Function, ...]:
         Function("translate", (text, text, text), STRING),
         Function("split_part", (text, text, number), STRING),
         Function("regexp_extract", (text, text, number), STRING, optional=1, constant=(1,)),
+        Function("regexp_replace", (text, text, text), STRING, constant=(1, 2)),
         Function("rlike", (text, text), BOOLEAN, constant=(1,)),
         Function("like", (text, text, text), BOOLEAN, optional=1, constant=(2,)),
         *(Function(name, (text, text), BOOLEAN) for name in ("startswith", "endswith", "contains")),
         *(Function(name, (text, number, text), STRING, optional=1) for name in ("lpad", "rpad")),
         *(Function(name, (text, number), STRING) for name in ("left", "right", "repeat")),
-        Function("locate", (text, text), INT),
+        Function("locate", (text, text, number), INT, optional=1, constant=(2,)),
     )
 
 
@@ -171,10 +106,12 @@ def _numbers() -> tuple[Function, ...]:
         Function("abs", (number,), _first),
         Function("ceil", (number,), _whole),
         Function("floor", (number,), _whole),
-        Function("round", (number, Parameter.INT), _type_of_round, optional=1, constant=(1,)),
+        Function("round", (number, Parameter.INT), type_of_round, optional=1, constant=(1,)),
         Function("pmod", (number, number), _arithmetic("pmod")),
         *(Function(name, (double,), DOUBLE) for name in one),
         *(Function(name, (double, double), DOUBLE) for name in ("power", "atan2")),
+        Function("rint", (double,), DOUBLE),
+        Function("decimal15", (double,), Decimal(38, 18)),
         Function("distance", (double, double, double, double), DOUBLE),
     )
 
@@ -183,6 +120,7 @@ def _dates() -> tuple[Function, ...]:
     date, time, number = Parameter.DATE, Parameter.TIMESTAMP, Parameter.INT
     return (
         *(Function(name, (date,), INT) for name in ("year", "quarter", "month", "day", "dayofweek", "dayofyear")),
+        *(Function(name, (date,), INT) for name in ("weekofyear", "weekday")),
         *(Function(name, (time,), INT) for name in ("hour", "minute", "second")),
         Function("date_trunc", (Parameter.TEXT, time), TIMESTAMP, constant=(0,)),
         *(Function(name, (date, number), DATE) for name in ("date_add", "date_sub", "add_months")),
@@ -190,15 +128,23 @@ def _dates() -> tuple[Function, ...]:
         Function("last_day", (date,), DATE),
         Function("make_date", (number, number, number), DATE),
         Function("date_format", (time, Parameter.TEXT), STRING, constant=(1,)),
+        *(
+            Function(name, (time, Parameter.TEXT), TIMESTAMP, constant=(1,))
+            for name in ("from_utc_timestamp", "to_utc_timestamp")
+        ),
         Function("unix_timestamp", (time,), BIGINT),
+        Function("window_start", (time, Parameter.NUMBER, Parameter.NUMBER), TIMESTAMP, constant=(1, 2)),
     )
 
 
 FUNCTION_GROUPS: Mapping[str, tuple[Function, ...]] = {
     "operators": _operators(),
-    "strings": _strings(),
-    "numbers": _numbers(),
-    "dates and times": _dates(),
+    "strings": (*_strings(), *TEXT_FUNCTIONS),
+    "bytes": BYTE_FUNCTIONS,
+    "numbers": (*_numbers(), *NUMBER_FUNCTIONS),
+    "dates and times": (*_dates(), *TIME_FUNCTIONS),
+    "arrays": ARRAY_FUNCTIONS,
+    "JSON": (*JSON_FUNCTIONS, *POSTGRES_JSON_FUNCTIONS),
 }
 FUNCTIONS: Mapping[str, Function] = {
     function.name: function for group in FUNCTION_GROUPS.values() for function in group

@@ -13,11 +13,24 @@ of the row: `now`, and `now_before`, which only deltas use: the instant at which
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.meaning import scalar_number, scalar_text, scalar_time
+from headrace.meaning import (
+    scalar_array,
+    scalar_bits,
+    scalar_bytes,
+    scalar_calendar,
+    scalar_format,
+    scalar_json,
+    scalar_number,
+    scalar_parse,
+    scalar_text,
+    scalar_time,
+    scalar_words,
+)
+from headrace.meaning.array_functions import LAMBDAS
 from headrace.meaning.scalar_cast import cast
 from headrace.meaning.scalar_compare import COMPARISONS, comparison, sort_key
 from headrace.model.errors import EvaluationError
@@ -95,6 +108,13 @@ class _Compiler:
                 return made if self.watched is None else self.watched(expr, made)
 
     def _call(self, call: Call) -> Evaluator:
+        if call.function in LAMBDAS:
+            return self._lambda(call)
+        if call.function == "aggregate":
+            return self._fold(call)
+        if call.function == "lambda_variable":
+            at = self.positions[_variable(call)]
+            return lambda row: row[at]
         arguments = tuple(map(self.compile, call.arguments))
         if call.function in ("now", NOW_BEFORE):
             return _constant(self.around.now if call.function == "now" else self.around.before, call.function)
@@ -102,7 +122,77 @@ class _Compiler:
             return _LAZY[call.function](call, arguments)
         if call.function.startswith("python:"):
             return _python(call, self.around.python[call.function.removeprefix("python:")], arguments)
+        if call.function in scalar_array.SEEING_NULL:
+            return _seeing_null(scalar_array.SEEING_NULL[call.function], arguments)
         return _strict(_function(call), arguments)
+
+    def _fold(self, call: Call) -> Evaluator:
+        """The last argument is computed over the row, what was computed before, and the next element."""
+        array, start = self.compile(call.arguments[0]), self.compile(call.arguments[1])
+        width, names = len(self.positions), [_variable(one) for one in call.arguments[2:4] if isinstance(one, Call)]
+        places = {name: width + number for number, name in enumerate(names)}
+        each = replace(self, positions={**self.positions, **places}).compile(call.arguments[4])
+
+        def value(row: Row) -> Value:
+            elements: Any = array(row)
+            if elements is None:
+                return None
+            kept, made = row[:width], start(row)
+            for element in elements:
+                made = each((*kept, made, element))
+            return made
+
+        return value
+
+    def _lambda(self, call: Call) -> Evaluator:
+        """The second argument is computed over the row and one element more, which is the last of it."""
+        array, variable, body = self.compile(call.arguments[0]), call.arguments[1], call.arguments[2]
+        assert isinstance(variable, Call), f"a function of elements without an element: {call}"
+        inside = replace(self, positions={**self.positions, _variable(variable): len(self.positions)})
+        each = inside.compile(body)
+        # Rows may be longer than the names that this expression knows them by.
+        width = len(self.positions)
+
+        def value(row: Row) -> Value:
+            elements: Any = array(row)
+            if elements is None:
+                return None
+            kept = row[:width]
+            return _APPLIED[call.function](elements, (each((*kept, element)) for element in elements))
+
+        return value
+
+
+def _variable(call: Call) -> str:
+    (number,) = call.arguments
+    return f"lambda {number}"
+
+
+def _any_true(elements: tuple[Value, ...], found: Iterable[Value]) -> Value:
+    """True if one is, else NULL if one is NULL."""
+    answer: Value = False
+    for one in found:
+        if one is True:
+            return True
+        answer = None if one is None else answer
+    return answer
+
+
+def _all_true(elements: tuple[Value, ...], found: Iterable[Value]) -> Value:
+    answer: Value = True
+    for one in found:
+        if one is False:
+            return False
+        answer = None if one is None else answer
+    return answer
+
+
+_APPLIED: Mapping[str, Callable[[tuple[Value, ...], Iterable[Value]], Value]] = {
+    "transform": lambda elements, found: tuple(found),
+    "filter": lambda elements, found: tuple(item for item, one in zip(elements, found, strict=True) if one is True),
+    "exists": _any_true,
+    "forall": _all_true,
+}
 
 
 def _function(call: Call) -> Callable[..., Value]:
@@ -111,17 +201,58 @@ def _function(call: Call) -> Callable[..., Value]:
         return comparison(call.function, call.arguments[0].type)
     if call.function == "cast":
         return cast(call.arguments[0].type, call.type)
+    if call.function == "try_parse_timestamp":
+        return _or_null(scalar_parse.read_time)
+    if call.function == "try_cast":
+        return _or_null(cast(call.arguments[0].type, call.type))
     if call.function in ("+", "-") and not is_numeric(call.type):
         return scalar_time.arithmetic(call)
-    if call.function in scalar_number.TYPED:
-        return scalar_number.TYPED[call.function](call)
-    for functions in (_PLAIN, scalar_text.FUNCTIONS, scalar_number.FUNCTIONS, scalar_time.FUNCTIONS):
+    for typed in _TYPED:
+        if call.function in typed:
+            return typed[call.function](call)
+    for functions in _TABLES:
         if call.function in functions:
             return functions[call.function]
     raise AssertionError(f'function "{call.function}" has no meaning')
 
 
-_PLAIN: Mapping[str, Callable[..., Value]] = {"not": lambda value: not value}
+_TABLES: tuple[Mapping[str, Callable[..., Value]], ...] = (
+    {"not": lambda value: not value},
+    scalar_text.FUNCTIONS,
+    scalar_number.FUNCTIONS,
+    scalar_time.FUNCTIONS,
+    scalar_format.FUNCTIONS,
+    scalar_bits.FUNCTIONS,
+    scalar_bytes.FUNCTIONS,
+    scalar_words.FUNCTIONS,
+    scalar_array.FUNCTIONS,
+    scalar_json.FUNCTIONS,
+    scalar_json.POSTGRES,
+    scalar_calendar.FUNCTIONS,
+    scalar_parse.FUNCTIONS,
+)
+_TYPED: tuple[Mapping[str, Callable[[Call], Callable[..., Value]]], ...] = (
+    scalar_number.TYPED,
+    scalar_bits.TYPED,
+    scalar_array.TYPED,
+    scalar_json.TYPED,
+)
+
+
+def _or_null(function: Callable[..., Value]) -> Callable[..., Value]:
+    """NULL where the function fails."""
+
+    def attempt(*values: Value) -> Value:
+        try:
+            return function(*values)
+        except EvaluationError:
+            return None
+
+    return attempt
+
+
+def _seeing_null(function: Callable[..., Value], arguments: tuple[Evaluator, ...]) -> Evaluator:
+    return lambda row: function(*(argument(row) for argument in arguments))
 
 
 def _strict(function: Callable[..., Value], arguments: tuple[Evaluator, ...]) -> Evaluator:
@@ -294,6 +425,65 @@ def _concat_ws(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
     return value
 
 
+def _only_row(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
+    """The first argument, which stands for a query of so many rows as the second says; of several there is none."""
+    only, rows = arguments
+
+    def value(row: Row) -> Value:
+        count: Any = rows(row)
+        if count is not None and count > 1:
+            raise EvaluationError(f"a query used as a value has {count} rows, and at most one is allowed")
+        return only(row)
+
+    return value
+
+
+def _elt(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
+    """The text at a place; the others may be NULL."""
+    place, *texts = arguments
+
+    def value(row: Row) -> Value:
+        number = place(row)
+        if not isinstance(number, int):
+            return None
+        if not 1 <= number <= len(texts):
+            raise EvaluationError(f"elt: there is no text {number} among {len(texts)}")
+        return texts[number - 1](row)
+
+    return value
+
+
+def _is_nan(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
+    (argument,) = arguments
+
+    def value(row: Row) -> Value:
+        number = argument(row)
+        return number is not None and bool(number != number)
+
+    return value
+
+
+def _nanvl(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
+    first, second = arguments
+
+    def value(row: Row) -> Value:
+        number = first(row)
+        return second(row) if isinstance(number, float) and number != number else number
+
+    return value
+
+
+def _format_string(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
+    pattern, *rest = arguments
+    fill = scalar_words.format_string([argument.type for argument in call.arguments[1:]])
+
+    def value(row: Row) -> Value:
+        written: Any = pattern(row)
+        return None if written is None else fill(written, *(argument(row) for argument in rest))
+
+    return value
+
+
 _LAZY: Mapping[str, Callable[[Call, tuple[Evaluator, ...]], Evaluator]] = {
     "and": _and,
     "or": _or,
@@ -301,10 +491,15 @@ _LAZY: Mapping[str, Callable[[Call, tuple[Evaluator, ...]], Evaluator]] = {
     "coalesce": _coalesce,
     "in": _in,
     "is_null": _is_null,
+    "only_row": _only_row,
     "<=>": _null_safe_equal,
     "nullif": _nullif,
     "greatest": _extreme(max),
     "least": _extreme(min),
     "concat_ws": _concat_ws,
+    "elt": _elt,
+    "format_string": _format_string,
+    "isnan": _is_nan,
+    "nanvl": _nanvl,
 }
 """Functions that see NULLs, or do not evaluate all their arguments."""

@@ -17,7 +17,7 @@ from typing import Any
 from headrace.meaning.scalar_number import EXACT, fit_decimal, fit_float, fit_integer, to_decimal
 from headrace.meaning.scalar_time import from_micros, make_date, micros, midnight
 from headrace.model.errors import EvaluationError
-from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Kind, Simple, Type, Value
+from headrace.model.types import FRACTIONS, INTEGERS, Array, Decimal, Kind, Simple, Type, Value
 
 LONGEST_TEXT = 200
 """Characters of a text that are shown; and more digits than any number that we have."""
@@ -30,6 +30,8 @@ def cast(source: Type, target: Type) -> Cast:
     """How values of one type become values of another."""
     if source == target or source == Simple(Kind.NULL):
         return lambda value: value
+    if isinstance(source, Array):
+        return _of_array(source, target)
     if isinstance(target, Decimal):
         return _to_decimal(source, target)
     assert isinstance(target, Simple), f"no cast from {source} to {target}"
@@ -46,6 +48,15 @@ def cast(source: Type, target: Type) -> Cast:
     }
     assert target.kind in casts, f"no cast from {source} to {target}"
     return casts[target.kind](source)
+
+
+def _of_array(source: Array, target: Type) -> Cast:
+    """Element by element; as text in brackets."""
+    if isinstance(target, Array):
+        convert = cast(source.element, target.element)
+        return lambda array: tuple(None if item is None else convert(item) for item in array)
+    write = cast(source.element, Simple(Kind.STRING))
+    return lambda array: f"[{', '.join('null' if item is None else str(write(item)) for item in array)}]"
 
 
 def _kind(type_: Type) -> Kind | None:
@@ -124,9 +135,13 @@ def _to_decimal(source: Type, target: Decimal) -> Cast:
     return lambda value: fit_decimal(to_decimal(value), target)
 
 
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
 def _parse_decimal(text: str, target: Type) -> decimal.Decimal:
+    """Java takes the digits of any script here, unlike for other numbers."""
     trimmed = text.strip(_WHITE)
-    if _FLOAT.fullmatch(trimmed) is None:
+    if _DECIMAL.fullmatch(trimmed) is None:
         raise _say_malformed(text, target)
     return decimal.Decimal(trimmed)
 

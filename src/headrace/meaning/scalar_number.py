@@ -236,7 +236,16 @@ def find_distance(latitude: float, longitude: float, other_latitude: float, othe
     return 2 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(across + math.cos(phi) * math.cos(other_phi) * along)))
 
 
+def find_decimal15(value: float) -> decimal.Decimal:
+    """A double by its first 15 digits, as PostgreSQL makes a numeric of it; what is after 18 places is rounded off."""
+    if not math.isfinite(value):
+        raise EvaluationError(f"{value} is not a number that decimal(38,18) holds")
+    return fit_decimal(decimal.Decimal(f"{value:.14e}"), Decimal(38, 18))
+
+
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "decimal15": find_decimal15,
+    "rint": _real(lambda value: float(round(value)) if math.isfinite(value) else value),
     "div": _integral_divide,
     "sign": _sign,
     "sqrt": _real(math.sqrt),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -50,7 +49,7 @@ def _like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
 
 
 def rlike(text: str, pattern: str) -> bool:
-    return _java_pattern(pattern).search(text) is not None
+    return java_pattern(pattern).search(text) is not None
 
 
 def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
@@ -58,7 +57,7 @@ def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
 
     That the pattern has no such group is an error only for text that it matches.
     """
-    compiled = _java_pattern(pattern)
+    compiled = java_pattern(pattern)
     found = compiled.search(text)
     if found is None:
         return ""
@@ -67,8 +66,31 @@ def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
     return found.group(group) or ""
 
 
+def regexp_replace(text: str, pattern: str, replacement: str) -> str:
+    """Every match replaced; `$1` stands for a group, and a backslash before a sign for the sign itself."""
+    compiled, parts = java_pattern(pattern), _read_replacement(replacement)
+    if any(isinstance(part, int) and part > compiled.groups for part in parts):
+        raise EvaluationError(f'regexp_replace: the pattern "{pattern}" has fewer groups than "{replacement}" names')
+    return compiled.sub(
+        lambda match: "".join(part if isinstance(part, str) else match.group(part) or "" for part in parts), text
+    )
+
+
 @functools.lru_cache(maxsize=512)
-def _java_pattern(pattern: str) -> re.Pattern[str]:
+def _read_replacement(replacement: str) -> tuple[str | int, ...]:
+    parts: list[str | int] = []
+    for token in re.finditer(r"\\(?P<sign>.)|\$(?P<group>\d)|(?P<text>.)", replacement, re.DOTALL):
+        if token["group"] is not None:
+            parts.append(int(token["group"]))
+        elif token["text"] in ("$", "\\"):
+            raise EvaluationError(f'regexp_replace: "{token["text"]}" in "{replacement}" stands before nothing')
+        else:
+            parts.append(token["sign"] or token["text"])
+    return tuple(parts)
+
+
+@functools.lru_cache(maxsize=512)
+def java_pattern(pattern: str) -> re.Pattern[str]:
     """Java's and Python's syntax agree on what people use, if classes such as `\\d` are ASCII.
 
     Named groups are spelt differently. What Python rejects or warns about (`\\p{Alpha}`, nested classes) is an error.
@@ -107,9 +129,11 @@ def translate(text: str, matching: str, replacement: str) -> str:
     return text.translate(table)
 
 
-def _md5(value: str | bytes) -> str:
-    data = value.encode() if isinstance(value, str) else value
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+def locate(part: str, text: str, start: int = 1) -> int:
+    """Nothing is found before the first place; no text at all is always at the first."""
+    if start < 1:
+        return 0
+    return text.find(part, start - 1) + 1 if part else 1
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
@@ -123,7 +147,11 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "substring": substring,
     "replace": lambda text, search, replacement="": text.replace(search, replacement) if search else text,
     "split_part": split_part,
+    "regexp_count": lambda text, pattern: sum(1 for _ in java_pattern(pattern).finditer(text)),
     "regexp_extract": regexp_extract,
+    "regexp_instr": lambda text, pattern: 1 + found.start() if (found := java_pattern(pattern).search(text)) else 0,
+    "regexp_substr": lambda text, pattern: regexp_extract(text, pattern, 0) or None,
+    "regexp_replace": regexp_replace,
     "rlike": rlike,
     "like": like,
     "startswith": str.startswith,
@@ -133,10 +161,9 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "rpad": pad_right,
     "left": lambda text, length: text[: max(length, 0)],
     "right": lambda text, length: text[-length:] if length > 0 else "",
-    "locate": lambda part, text: text.find(part) + 1,
+    "locate": locate,
     "reverse": lambda text: text[::-1],
     "repeat": lambda text, times: text * times,
-    "md5": _md5,
     "initcap": initcap,
     "translate": translate,
 }

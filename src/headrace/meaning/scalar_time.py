@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -91,27 +90,10 @@ def _floor(time: dt.datetime, step: dt.timedelta) -> dt.datetime:
     return time - (time - EPOCH) % step
 
 
-def date_format(time: dt.datetime, pattern: str) -> str:
-    """Letters `y M d H m s S` in runs, text in single quotes, and anything that is not a letter."""
-    return "".join(_format_token(time, token.group()) for token in _PATTERN_TOKEN.finditer(pattern))
-
-
-_PATTERN_TOKEN = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z]")
-
-
-def _format_token(time: dt.datetime, token: str) -> str:
-    if token[0] == "'" and len(token) > 1:
-        return token[1:-1].replace("''", "'") or "'"
-    if not token[0].isalpha():
-        return token
-    if token in ("yy", "YY"):
-        return f"{time.year % 100:02d}"
-    if token[0] == "S":
-        return f"{time.microsecond:06d}"[: len(token)].ljust(len(token), "0")
-    numbers = {"y": time.year, "M": time.month, "d": time.day, "H": time.hour, "m": time.minute, "s": time.second}
-    if token[0] not in numbers or len(token) > (4 if token[0] == "y" else 2):
-        raise EvaluationError(f'date_format: "{token}" is not a part that we format')
-    return f"{numbers[token[0]]:0{len(token)}d}"
+def window_start(time: dt.datetime, slide_ms: int, offset_ms: int) -> dt.datetime:
+    """The last start of a window up to an instant: windows start at multiples of the slide plus the offset."""
+    instant = micros(time)
+    return from_micros(instant - (instant - 1000 * offset_ms) % (1000 * slide_ms))
 
 
 def unix_timestamp(time: dt.datetime) -> int:
@@ -150,6 +132,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "day": lambda time: time.day,
     "dayofweek": lambda time: time.isoweekday() % 7 + 1,
     "dayofyear": lambda time: time.timetuple().tm_yday,
+    "weekofyear": lambda time: time.isocalendar().week,
+    "weekday": lambda time: time.weekday(),
     "hour": lambda time: time.hour,
     "minute": lambda time: time.minute,
     "second": lambda time: time.second,
@@ -160,7 +144,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "add_months": add_months,
     "last_day": last_day,
     "make_date": make_date,
-    "date_format": date_format,
     "unix_timestamp": unix_timestamp,
+    "window_start": window_start,
 }
 """Functions of values that are not NULL."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of, transform
 from headrace.model.promotion import common_type
 from headrace.model.relation import AggregateCall
-from headrace.model.show import show_expr
+from headrace.model.show import show_expr, write_call
 from headrace.model.types import BIGINT, Type, Value, is_numeric
 
 LONGEST_VALUE = 40
@@ -99,8 +99,7 @@ def say_expression(expr: Expr) -> str:
 
 def say_call(call: AggregateCall) -> str:
     """`sum(amount)`."""
-    argument = "*" if call.argument is None else say_expression(call.argument)
-    return f"{call.function.value}({'distinct ' if call.distinct else ''}{argument})"
+    return write_call(call, say_expression)
 
 
 def _is_implicit(argument: Expr, type_: Type) -> bool:

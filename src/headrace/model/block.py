@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from headrace.model.expr import Expr, is_disjunction
 from headrace.model.full_query import FullQuery
-from headrace.model.relation import AggregateCall, Order, Output, Ranking
+from headrace.model.relation import AggregateCall, Order, Output, Ranking, WindowCall
 
 ColumnId = tuple[str, str]
 """(alias, column)"""
@@ -80,9 +80,21 @@ class Aggregation:
     having: Expr | None
 
 
+@dataclass(frozen=True, slots=True)
+class SessionGap:
+    """What ends a session. `time` reads the columns of the derivation, `start` and `end` name the bounds."""
+
+    time: Expr
+    gap_ms: int
+    start: str
+    end: str
+
+
 class DerivationKind(StrEnum):
     DISTINCT = "distinct"
     TOPK = "topk"
+    SESSIONS = "sessions"
+    WINDOW = "window"
     LEFT = "left"
     RIGHT = "right"
     FULL = "full"
@@ -94,10 +106,20 @@ class DerivationKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Unfolding:
+    """Columns that hold arrays become one row for each element (`relation.Unfold`)."""
+
+    columns: tuple[str, ...]
+    place: str | None = None
+    outer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Derivation:
-    """Every other operator. Distinct and topk read the core's `columns` (named expressions over it); the joins read
-    two inputs and `on`; union_all reads for each input its `columns` (one tuple per input, equal names). Recompute
-    reads all rows of its inputs, whichever have changed."""
+    """Every other operator. Distinct, topk, sessions and window read the core's `columns` (named expressions over it),
+    and all that the `calls` of a window read is among these; the joins read two inputs and `on`; union_all reads for
+    each input its `columns` (one tuple per input, equal names), and only passes their changes on, each row as often as
+    `unfold` says. Recompute reads all rows of its inputs, whichever have changed."""
 
     kind: DerivationKind
     columns: tuple[tuple[Output, ...], ...] = ()
@@ -109,6 +131,9 @@ class Derivation:
     ranking: Ranking = Ranking.ROW_NUMBER
     rank_name: str | None = None
     recomputed: FullQuery | None = None
+    session: SessionGap | None = None
+    unfold: Unfolding | None = None
+    calls: tuple[WindowCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

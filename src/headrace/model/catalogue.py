@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
 from headrace.model.feed_plan import PlannedPrices
 from headrace.model.full_query import FullQuery
 from headrace.model.options import DeclaredEngine
 from headrace.model.password import hide_password
+from headrace.model.plan_modes import PlanWishes
 from headrace.model.relation import Order, Relation
 from headrace.model.template_names import read_side
 from headrace.model.types import Type
@@ -52,7 +54,11 @@ SLOWEST_LINK = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A directed connection: bandwidth in bytes/s (None is no limit), one-way latency in seconds, price in $/GB."""
+    """A directed connection: bandwidth in bytes/s (None is no limit), one-way latency in seconds, price in $/GB.
+
+    Never more than `limit` bytes/s are sent over it, so its bandwidth is no larger. `measured` is what it was found to
+    carry while something waited for it, in bytes/s as plans count rows; None if nobody knows.
+    """
 
     src: str
     dst: str
@@ -60,10 +66,21 @@ class Link:
     latency_s: float
     price_gb: float
     declared_at: Location
+    limit: float | None = None
+    measured: float | None = None
 
     def __post_init__(self) -> None:
+        if self.limit is not None:
+            object.__setattr__(self, "bandwidth", min(self.bandwidth or self.limit, self.limit))
         if self.bandwidth is not None:
             object.__setattr__(self, "bandwidth", max(SLOWEST_LINK, self.bandwidth))
+
+    @property
+    def carries(self) -> float | None:
+        """Bytes/s to plan with: what was measured, else what is declared, and never more than the limit."""
+        if self.measured is None:
+            return self.bandwidth
+        return max(SLOWEST_LINK, self.measured if self.limit is None else min(self.measured, self.limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +118,11 @@ class PostgresTable:
         return self.dsn
 
     @property
+    def place(self) -> str:
+        """Where rows are, as it is written: variables are unfilled."""
+        return self.dsn
+
+    @property
     def identity(self) -> str:
         """Rows that come from here are the same rows, in whichever server they are."""
         return self.table
@@ -117,6 +139,11 @@ class FileFolder:
     @property
     def address(self) -> None:
         return None
+
+    @property
+    def place(self) -> str:
+        """Where rows are, as it is written: variables are unfilled."""
+        return self.path
 
     @property
     def identity(self) -> str:
@@ -138,6 +165,11 @@ class OtherOrigin:
     def __post_init__(self) -> None:
         object.__setattr__(self, "address", None if self.address is None else hide_password(self.address))
         object.__setattr__(self, "settings", tuple((name, hide_password(text)) for name, text in self.settings))
+
+    @property
+    def place(self) -> str:
+        """Where rows are, as it is written: variables are unfilled."""
+        return " ".join((self.address or "", *(text for _, text in self.settings)))
 
     @property
     def identity(self) -> str:
@@ -178,7 +210,8 @@ class Source:
     is what a running project found and was planned with instead of `rate`. `found` are statistics that are not
     declared but taken from the database: `rows`, or `width` or `distinct` of a column (`body.width`). `left_out` are
     columns that are there and cannot be captured, each with why: `has type interval, which is not handled`.
-    `has_trigger` is whether an event trigger in its database tells of changes of its table.
+    `has_trigger` is whether an event trigger in its database tells of changes of its table. `joins_as_of_event` is
+    said of a stream whose rows are to meet tables as they were when the rows came.
     """
 
     name: str
@@ -199,6 +232,7 @@ class Source:
     found: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     has_trigger: bool = False
+    joins_as_of_event: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +255,8 @@ class View:
 
     `levels` is the view of a template that reads others which read one side only: the same query over these as they
     are, by the names `a.my_place` and `b.their_place`. None if there are no such views.
+
+    `dialect_number` tells how texts in the dialect were read when this one was.
     """
 
     name: str
@@ -232,6 +268,8 @@ class View:
     order: tuple[Order, ...] = ()
     recomputed: FullQuery | Refusal | None = None
     levels: Relation | None = None
+    dialect: SqlDialect = SqlDialect.SPARK
+    dialect_number: int = 1
 
 
 class Refresh(StrEnum):
@@ -242,13 +280,21 @@ class Refresh(StrEnum):
     AUTO = "auto"
 
 
+STREAMING = 0.0
+"""Stands for `freshness: streaming` where a number of seconds is written."""
+
+STREAMING_S = 10.0
+"""What is promised of a contract with `freshness: streaming`: it is planned for, and counts as late beyond that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contract:
     """A promise: this view, at this site, at most `freshness_s` behind. Penalty in $ per late row.
 
     One that is `forced` was refused and is kept on a best-effort basis, with what the others leave; it uses up no
     capacity. `ways` are the views that the plan may choose from if refresh is `AUTO`: they mean the same, and the
-    maintained one comes first. `view` is the chosen one. There are none if there is no choice.
+    maintained one comes first. `view` is the chosen one. There are none if there is no choice. One that is `streaming`
+    is pushed again as soon as the push before is done.
     """
 
     name: str
@@ -262,6 +308,7 @@ class Contract:
     declared_at: Location
     forced: bool = False
     ways: tuple[str, ...] = ()
+    streaming: bool = False
 
     def asks_as(self, other: Contract) -> bool:
         """Whether another contract asks for the same, wherever it is written and whichever way is chosen."""
@@ -548,6 +595,7 @@ class Catalogue:
     problems: tuple[Problem, ...] = field(default=())
     """Warnings and notes found while reading; errors never reach a Catalogue."""
     engine: DeclaredEngine = field(default_factory=DeclaredEngine)
+    planning: PlanWishes = field(default_factory=PlanWishes)
     sizes: Mapping[str, MeasuredSize] = field(default_factory=dict)
     """What a running project found of its aggregates and the like, by the fingerprints of their blocks."""
 

@@ -45,11 +45,22 @@ class HowCounted(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class FeedShape:
+    """What prices of a feed depend on: events of a producer in its store, producers, and how many of them a reader
+    follows.
+    """
+
+    depth: int
+    producers: int
+    follows: float
+
+
+@dataclass(frozen=True, slots=True)
 class FeedCalibration:
     """Prices of a feed as they were measured on its own store at `at_s` (seconds since 1970), in `windows` that took
     `cpu_s`. They hold for one `place`: a store of a kind at an address, and an engine of a kind.
 
-    Each producer had `depth` events to show, and a reader followed `follows` producers.
+    Each of `producers` had `depth` events in the store, and a reader followed `follows` of them.
     """
 
     feed: str
@@ -61,6 +72,7 @@ class FeedCalibration:
     cpu_s: float
     depth: int
     follows: float
+    producers: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from headrace.model.plan_modes import PlanWishes
+
 
 class RunEngine(StrEnum):
     """What computes: Spark, or the service's own process alone, which is enough for small projects."""
@@ -15,10 +17,13 @@ class RunEngine(StrEnum):
 
 
 class SitesMode(StrEnum):
-    """Where sites run: all inside one process, or each as a process of its own on this machine."""
+    """Where sites run: all inside one process, each as a process of its own on this machine, or elsewhere: then they
+    join.
+    """
 
     INSIDE = "inside"
     PROCESSES = "processes"
+    AGENTS = "agents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,11 @@ class DeclaredEngine:
 
 @dataclass(frozen=True, slots=True)
 class ApplyWishes:
-    """`force` are contracts to admit although they are refused; `replan` starts from nothing instead of what runs."""
+    """`force` are contracts to admit although they are refused; `replan` starts from nothing instead of what runs.
+    `planning` says how to plan, beside what the project says.
+    """
 
     replan: bool = False
     force: tuple[str, ...] = ()
     dry_run: bool = False
+    planning: PlanWishes = field(default_factory=PlanWishes)

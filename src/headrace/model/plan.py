@@ -18,6 +18,7 @@ from enum import StrEnum
 from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, DerivationKind, Residual
 from headrace.model.catalogue import Admission, Catalogue, Contract
 from headrace.model.feed_plan import FeedPlan
+from headrace.model.plan_modes import ContractOrder, Method, PlanWishes, Prefer, Sharing, WideArea
 from headrace.model.rate import Rate
 from headrace.model.template_plan import TemplatePlan
 
@@ -144,66 +145,35 @@ class Totals:
     disk: Mapping[str, float]
 
 
-class Method(StrEnum):
-    """How one contract's plan is searched: the cheapest that keeps the promise, or as in SMILE (least cost, least
-    time, one then the other).
-    """
-
-    CHEAPEST = "cheapest"
-    DPD = "dpd"
-    DPT = "dpt"
-    SMILE = "smile"
-
-
-class Sharing(StrEnum):
-    """What plans have in common: nothing, equal vertices, those and what hill climbing finds, or whatever lives
-    already at its marginal cost.
-    """
-
-    NONE = "none"
-    MERGE = "merge"
-    PLUMB = "plumb"
-    MARGINAL = "marginal"
-
-
-class ContractOrder(StrEnum):
-    """Which contracts are planned first: small views, or as written in the file."""
-
-    SMALL_FIRST = "small-first"
-    DECLARED = "declared"
-
-
-class WideArea(StrEnum):
-    """Scheduling operator by operator across a wide area, as in Sana: what may be shared, and whether sharing and
-    placing look at the links.
-    """
-
-    DEFAULT = "default"
-    NET = "net"
-    MQO = "mqo"
-    SANA = "sana"
-    NO_SHARE = "no-share"
-    STRICT_SHARE = "strict-share"
-    MAX_SHARE = "max-share"
-
-
-class Prefer(StrEnum):
-    """What decides whether a running operator is shared: bytes saved, or that it is hardly later than another one."""
-
-    BYTES = "bytes"
-    LATENCY = "latency"
-
-
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """`admission` None is what the project says. With `wide_area`, method and sharing are those of the mode."""
+    """What is None is as the project says, or as usual. With `wide_area`, method and sharing are those of the mode."""
 
-    method: Method = Method.CHEAPEST
+    method: Method | None = None
     admission: Admission | None = None
-    sharing: Sharing = Sharing.MARGINAL
+    sharing: Sharing | None = None
     order: ContractOrder = ContractOrder.SMALL_FIRST
     wide_area: WideArea | None = None
     prefer: Prefer = Prefer.BYTES
+
+    @property
+    def wishes(self) -> PlanWishes:
+        """What was said when a plan was asked for, beside what the project says."""
+        return PlanWishes(self.method, self.sharing, self.wide_area)
+
+    def with_wishes(self, wishes: PlanWishes) -> PlanOptions:
+        return replace(self, method=wishes.method, sharing=wishes.sharing, wide_area=wishes.wide_area)
+
+
+USUAL_WISHES = PlanWishes(Method.CHEAPEST, Sharing.MARGINAL)
+
+
+def settle_wishes(options: PlanOptions, catalogue: Catalogue) -> PlanWishes:
+    """How to plan: as was said, as the project says, or as usual. A mode of a wide area decides the rest as well."""
+    said = options.wishes.over(catalogue.planning)
+    if said.wide_area is None:
+        return said.over(USUAL_WISHES)
+    return PlanWishes(Method.CHEAPEST, Sharing.MARGINAL if said.wide_area.shares else Sharing.NONE, said.wide_area)
 
 
 @dataclass(frozen=True, slots=True)

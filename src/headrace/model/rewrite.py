@@ -8,17 +8,19 @@ from dataclasses import replace
 from headrace.model.expr import Expr
 from headrace.model.relation import (
     Aggregate,
-    AggregateCall,
     Distinct,
     Filter,
     Join,
     Matching,
     Negate,
     Output,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
 )
@@ -50,25 +52,30 @@ def with_expressions(relation: Relation, change: Callable[[Expr], Expr]) -> Rela
             return replace(relation, on=change(relation.on))
         case Aggregate(_, keys, calls):
             return replace(
-                relation, keys=_change_outputs(keys, change), calls=tuple(_change_call(c, change) for c in calls)
+                relation, keys=_change_outputs(keys, change), calls=tuple(call.over(change) for call in calls)
             )
         case Windows():
             return replace(relation, time=change(relation.time))
+        case Sessions(_, partition, time):
+            return replace(relation, partition=tuple(map(change, partition)), time=change(time))
         case TopK(_, partition, order):
             changed = tuple(replace(key, expr=change(key.expr)) for key in order)
             return replace(relation, partition=tuple(map(change, partition)), order=changed)
+        case Over(_, partition, order, window_calls):
+            return replace(
+                relation,
+                partition=tuple(map(change, partition)),
+                order=tuple(replace(key, expr=change(key.expr)) for key in order),
+                calls=tuple(call.over(change) for call in window_calls),
+            )
         case Matching(_, _, pairs, on):
             return replace(relation, keys=tuple((change(a), change(b)) for a, b in pairs), on=change(on))
-        case Scan() | UnionAll() | Distinct() | Negate():
+        case Scan() | UnionAll() | Distinct() | Unfold() | Negate():
             return relation
 
 
 def _change_outputs(outputs: tuple[Output, ...], change: Callable[[Expr], Expr]) -> tuple[Output, ...]:
     return tuple(replace(output, expr=change(output.expr)) for output in outputs)
-
-
-def _change_call(call: AggregateCall, change: Callable[[Expr], Expr]) -> AggregateCall:
-    return call if call.argument is None else replace(call, argument=change(call.argument))
 
 
 def expressions_of(relation: Relation) -> Iterator[Expr]:

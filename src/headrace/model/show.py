@@ -5,7 +5,7 @@ messages.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal
 from headrace.model.relation import (
@@ -13,18 +13,26 @@ from headrace.model.relation import (
     AggregateCall,
     Distinct,
     Filter,
+    Frame,
     Join,
     Matching,
     Negate,
     Order,
     Output,
+    Over,
+    PlaceCall,
     Projection,
+    RangeEdge,
     Ranking,
     Relation,
+    RowEdge,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Version,
+    WindowCall,
     Windows,
     inputs_of,
 )
@@ -77,8 +85,15 @@ def _line(relation: Relation) -> str:
             return f"aggregate{by}" + (f": {', '.join(map(_aggregate, calls))}" if calls else "")
         case Windows():
             return _windows(relation)
+        case Sessions():
+            return _sessions(relation)
+        case Unfold(_, columns, place, outer):
+            numbered = "" if place is None else f" with {place}"
+            return f"unfold{' outer' if outer else ''} {', '.join(columns)}{numbered}"
         case TopK():
             return _top(relation)
+        case Over():
+            return _over(relation)
         case Negate():
             return "negate"
         case Matching(_, _, keys, on):
@@ -102,8 +117,17 @@ def _outputs(outputs: Iterable[Output]) -> str:
 
 
 def _aggregate(call: AggregateCall) -> str:
-    argument = "*" if call.argument is None else show_expr(call.argument)
-    return f"{call.name} = {call.function.value}({'distinct ' if call.distinct else ''}{argument})"
+    return f"{call.name} = {write_call(call, show_expr)}"
+
+
+def write_call(call: AggregateCall, write: Callable[[Expr], str]) -> str:
+    """`sum(distinct x)`, `string_agg(x, ', ' order by y desc)`, with expressions as `write` writes them."""
+    arguments = ["*"] if call.argument is None else [write(call.argument)]
+    arguments += map(write, call.others)
+    arguments += [] if call.option is None else [write(call.option)]
+    order = ", ".join(_order(key, write) for key in call.order)
+    inside = f"{'distinct ' if call.distinct else ''}{', '.join(arguments)}{f' order by {order}' if order else ''}"
+    return f"{call.function.value}({inside})"
 
 
 def _windows(windows: Windows) -> str:
@@ -111,6 +135,12 @@ def _windows(windows: Windows) -> str:
     offset = f" from {_length(windows.offset_ms)}" if windows.offset_ms else ""
     by = f"by {show_expr(windows.time)}: {windows.start}, {windows.end}"
     return f"windows of {_length(windows.size_ms)}{slide}{offset} {by}"
+
+
+def _sessions(sessions: Sessions) -> str:
+    of = f" of {', '.join(map(show_expr, sessions.partition))}" if sessions.partition else ""
+    by = f"by {show_expr(sessions.time)}: {sessions.start}, {sessions.end}"
+    return f"sessions{of} with gaps of {_length(sessions.gap_ms)} {by}"
 
 
 def _length(milliseconds: int) -> str:
@@ -123,12 +153,48 @@ def _top(top: TopK) -> str:
     by = f" by {', '.join(map(show_expr, top.partition))}" if top.partition else ""
     offset = f" after {top.offset}" if top.offset else ""
     rank = f" rank {top.rank_name}" if top.rank_name else ""
-    return f"top {top.limit}{offset}{ranking}{by} order {', '.join(map(_order, top.order))}{rank}"
+    order = f" order {', '.join(_order(key, show_expr) for key in top.order)}" if top.order else ""
+    return f"top {top.limit}{offset}{ranking}{by}{order}{rank}"
 
 
-def _order(order: Order) -> str:
+def _over(over: Over) -> str:
+    by = f" by {', '.join(map(show_expr, over.partition))}" if over.partition else ""
+    order = f" order {', '.join(_order(key, show_expr) for key in over.order)}" if over.order else ""
+    calls = ", ".join(f"{call.name} = {write_window_call(call, show_expr)}" for call in over.calls)
+    return f"over{by}{order}: {calls}"
+
+
+def write_window_call(call: WindowCall, write: Callable[[Expr], str]) -> str:
+    """`lag(x, 1)`, `sum(x) rows between 2 preceding and current row`, with expressions as `write` writes them."""
+    compute = call.compute
+    if isinstance(compute, PlaceCall):
+        has_count = compute.function.value in ("lag", "lead", "ntile", "nth_value")
+        first, others = compute.arguments[:1], compute.arguments[1:]
+        inside = (*map(write, first), *((str(compute.count),) if has_count else ()), *map(write, others))
+        text = f"{compute.function.value}({', '.join(inside)}){' ignore nulls' if compute.skips_nulls else ''}"
+    else:
+        text = write_call(compute, write)
+    return text if call.frame == Frame() else f"{text} {write_frame(call.frame, write)}"
+
+
+def write_frame(frame: Frame, write: Callable[[Expr], str]) -> str:
+    """`rows between 2 preceding and current row`."""
+    start = "unbounded preceding" if frame.start is None else _edge(frame.start, write)
+    end = "unbounded following" if frame.end is None else _edge(frame.end, write)
+    return f"{frame.unit.value} between {start} and {end}"
+
+
+def _edge(edge: RowEdge | RangeEdge, write: Callable[[Expr], str]) -> str:
+    if isinstance(edge, RangeEdge):
+        return f"{write(edge.offset)} {'preceding' if edge.precedes else 'following'}"
+    if not edge.rows:
+        return "current row"
+    return f"{abs(edge.rows)} {'preceding' if edge.rows < 0 else 'following'}"
+
+
+def _order(order: Order, write: Callable[[Expr], str]) -> str:
     nulls = "" if order.nulls_first != order.descending else " nulls first" if order.nulls_first else " nulls last"
-    return f"{show_expr(order.expr)}{' desc' if order.descending else ''}{nulls}"
+    return f"{write(order.expr)}{' desc' if order.descending else ''}{nulls}"
 
 
 def show_expr(expr: Expr) -> str:

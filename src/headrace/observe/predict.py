@@ -42,7 +42,7 @@ def _transfer(catalogue: Catalogue, graph: Graph, operation: Operation, vertex: 
     link = next((link for link in catalogue.links if (link.src, link.dst) == ends), None)
     if link is None:
         return 0.0, 0.0
-    return link.latency_s, 0.0 if link.bandwidth is None else graph.vertices[vertex].width / link.bandwidth
+    return link.latency_s, 0.0 if link.carries is None else graph.vertices[vertex].width / link.carries
 
 
 def rows_of_push(graph: Graph, flows: Mapping[str, VertexFlow], vertex: str, batch_s: float) -> tuple[float, float]:

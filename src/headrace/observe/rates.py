@@ -127,3 +127,15 @@ def _loads(graph: Graph, flows: Mapping[str, VertexFlow], links: Iterable[Link])
             demand[ends] = demand.get(ends, 0.0) + flow.bytes.rate
     found = {(link.src, link.dst): link.bandwidth for link in links}
     return {ends: size / limit for ends, size in demand.items() if (limit := found.get(ends))}
+
+
+def find_row_bytes(graph: Graph, flows: Mapping[str, VertexFlow]) -> dict[str, float]:
+    """Bytes that a row of each copied vertex took on its way, on average."""
+    return {
+        name: flow.bytes.rate / flow.rows_out.rate
+        for name, flow in flows.items()
+        if name in graph.edges
+        and graph.edges[name].op is Operator.COPY
+        and flow.rows_out.rate > 0.0
+        and flow.bytes.rate > 0.0
+    }

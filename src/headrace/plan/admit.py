@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headrace.model.catalogue import Admission, Catalogue, Contract
-from headrace.model.plan import Edge, Graph, Method, Vertex
+from headrace.model.plan import Edge, Graph, Vertex
+from headrace.model.plan_modes import Method
 from headrace.plan.cores import is_counted_once, source_count
 from headrace.plan.join_graph import MOST_ORDERS
 from headrace.plan.live import Live, find_overloaded, resources_left

@@ -12,6 +12,7 @@ from headrace.model.expr import Column, Expr
 from headrace.model.feed_plan import FeedPlan
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
+from headrace.model.show import write_window_call
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.canonical.expression_text import aggregate_text, predicate_text
 from headrace.plan.template_document import write_template
@@ -71,7 +72,7 @@ def _catalogue(catalogue: Catalogue) -> Json:
             {
                 "src": link.src,
                 "dst": link.dst,
-                "bandwidth": link.bandwidth,
+                "bandwidth": link.carries,
                 "latency": link.latency_s,
                 "price_gb": link.price_gb,
             }
@@ -208,12 +209,21 @@ def _derive(top: Derivation) -> Json:
     args: Json = {}
     if top.columns:
         args["columns"] = [[_write_expression(output.expr) for output in outputs] for outputs in top.columns]
+    if top.unfold is not None:
+        args["unfold"] = list(top.unfold.columns)
+        args |= {"place": top.unfold.place, "outer": top.unfold.outer}
     if top.on is not None:
         args["on"] = _write_expression(top.on)
     if top.limit is not None:
         args |= {"limit": top.limit, "offset": top.offset, "ranking": top.ranking.value}
+    if top.limit is not None or top.calls:
         args["partition"] = [_write_expression(expr) for expr in top.partition]
         args["order"] = [_write_expression(entry.expr) + (" DESC" if entry.descending else "") for entry in top.order]
+    if top.session is not None:
+        args["partition"] = [_write_expression(expr) for expr in top.partition]
+        args |= {"time": _write_expression(top.session.time), "gap_s": top.session.gap_ms / 1000}
+    if top.calls:
+        args["calls"] = [write_window_call(call, _write_expression) for call in top.calls]
     return {"kind": top.kind.value, "args": args}
 
 

@@ -37,7 +37,8 @@ from headrace.model.explanation import (
 from headrace.model.feed_names import feed_of
 from headrace.model.feed_plan import FeedPlan
 from headrace.model.names import name_of_view
-from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlannedBlock, PlanOptions, Rejection, Vertex
+from headrace.model.plan import ContractPlan, Edge, Plan, PlannedBlock, PlanOptions, Rejection, Vertex, settle_wishes
+from headrace.model.plan_modes import Method
 from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
 from headrace.plan.explain_ways import explain_other_way
@@ -185,10 +186,11 @@ def _why_not_yet(plan: Plan, name: str) -> str:
     """Why a plan with a lower score is not the one."""
     if name == SHARING_NOTHING:
         return "would compute what other contracts already compute; a site computes a dataset only once"
-    if plan.options.wide_area is not None:
-        return f'mode "{plan.options.wide_area.value}" of --wide-area places operators differently'
-    if plan.options.method is not Method.CHEAPEST:
-        return f'method "{plan.options.method.value}" does not find it'
+    wishes = settle_wishes(plan.options, plan.catalogue)
+    if wishes.wide_area is not None:
+        return f'mode "{wishes.wide_area.value}" of --wide-area places operators differently'
+    if wishes.method is not None and wishes.method is not Method.CHEAPEST:
+        return f'method "{wishes.method.value}" does not find it'
     return "is better only now that the others are planned; a running project moves to it if that pays"
 
 
@@ -358,7 +360,9 @@ def _change_feed(catalogue: Catalogue, name: str, change: ImaginedChange) -> Cat
 def _change_around(catalogue: Catalogue, change: ImaginedChange) -> Catalogue:
     """The catalogue with other links and rates."""
     links = tuple(
-        replace(link, bandwidth=change.bandwidth.get((link.src, link.dst), link.bandwidth)) for link in catalogue.links
+        link if wanted is None else replace(link, bandwidth=wanted, measured=None)
+        for link in catalogue.links
+        for wanted in (change.bandwidth.get((link.src, link.dst)),)
     )
     sources = {
         name: replace(source, measured_rate=change.rate.get(name, source.measured_rate))

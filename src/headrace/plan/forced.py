@@ -17,17 +17,19 @@ def plan_with_forced(
     running: Mapping[str, float],
     force: Collection[str] = (),
     held: Collection[str] = (),
+    options: PlanOptions = PlanOptions(),  # noqa: B008 - they are frozen
 ) -> tuple[Plan, dict[str, float]]:
     """The plan on top of what runs, or from nothing; and what those that are forced are promised, in seconds.
 
     Contracts to `force` are, if they are refused. Those that are `running` forced stay so, and as fresh as they were
     planned to be. Each is planned for what it asks for; if nothing is as fast as that, for the smallest freshness that
-    could be kept. Those that are `held` go on as they run, whether they fit or not.
+    could be kept. Those that are `held` go on as they run, whether they fit or not. What runs is planned by its own
+    options.
     """
     planned_s = dict(running)
     while True:
         catalogue = _with_forced(declared, planned_s)
-        plan = plan_declared(catalogue, PlanOptions()) if base is None else plan_on_running(base, catalogue, held)
+        plan = plan_declared(catalogue, options) if base is None else plan_on_running(base, catalogue, held)
         refused = [one for one in plan.rejected if one.contract in force or one.contract in planned_s]
         if not refused:
             return plan, {name: declared.contracts[name].freshness_s for name in planned_s}

@@ -113,7 +113,7 @@ def resources_left(catalogue: Catalogue, bill: Bill) -> tuple[Resource, ...]:
             left = (1 - room.cpu) * host.cores - sum(bill.cpu.get(name, 0.0) for name in sites)
             found.append(Resource(f"host:{host.name}", left, cpu_of=sites))
     for link in catalogue.links:
-        if link.bandwidth is not None:
-            left = (1 - room.link) * link.bandwidth - bill.link.get((link.src, link.dst), 0.0)
+        if link.carries is not None:
+            left = (1 - room.link) * link.carries - bill.link.get((link.src, link.dst), 0.0)
             found.append(Resource(f"link:{link.src}>{link.dst}", left, link=(link.src, link.dst)))
     return tuple(found)

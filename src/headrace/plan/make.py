@@ -11,11 +11,13 @@ from dataclasses import replace
 
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal
-from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing, WideArea
+from headrace.model.plan import Plan, PlannedBlock, PlanOptions, settle_wishes
+from headrace.model.plan_modes import ContractOrder, Sharing, WideArea
 from headrace.plan.cores import cores_of, make_planned_block
 from headrace.plan.figures import plan_of, score
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.carry import carry_undeclared
 from headrace.plan.share.merge import merge
 from headrace.plan.share.on_running import arrange_on_running
 from headrace.plan.share.order import Cores, small_first
@@ -24,6 +26,7 @@ from headrace.plan.share.plumb import climb
 from headrace.plan.share.proof import proven_best
 from headrace.plan.share.replan import replan
 from headrace.plan.share.revalue import cores_of_kept
+from headrace.plan.share.scarce import find_scarce, spare_scarce_links
 from headrace.plan.share.ways import ROUNDING, fix_ways, keep_ways, leave_ways, place_either_way, ways_of
 from headrace.plan.statistics import CoreStatistics
 from headrace.plan.views import views_of
@@ -65,11 +68,14 @@ def plan_declared(catalogue: Catalogue, options: PlanOptions = PlanOptions()) ->
 
 
 def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] = ()) -> Plan:
-    """The plan of a project's files on top of what runs; from nothing, if what runs has no room any more.
+    """The plan of a project's files on top of what runs; from nothing, if what runs has no room any more, or if its
+    operators are placed one by one across a wide area.
 
     Contracts that are `held` go on, whether they fit or not.
     """
     views = views_of(catalogue)
+    if settle_wishes(running.options, catalogue).wide_area is not None and not held:
+        return plan_views(carry_undeclared(catalogue, running), views, running.options)
     now = arrange_on_running(running, catalogue, views, held)
     if now is None:
         return plan_views(catalogue, views, running.options)
@@ -79,13 +85,13 @@ def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] =
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:
     """The plan for the contracts of a catalogue whose views are given as blocks."""
     cores = _all_cores(catalogue, views)
-    now = _arrange(catalogue, views, cores, options)
+    now = _arrange_sparing(catalogue, views, cores, options)
     # Each contract takes the way that is better when its turn comes. All of them in one way may be better for all.
     for fixed in fix_ways(catalogue):
         if keep_ways(now.catalogue, fixed) != now.catalogue:
             then = leave_ways(_arrange(fixed, views, cores, options), catalogue)
             now = then if _is_better(then, now) else now
-    return plan_of(now, () if options.wide_area is not None else proven_best(now, cores))
+    return plan_of(now, () if now.wishes.wide_area is not None else proven_best(now, cores))
 
 
 def _is_better(then: Arrangement, now: Arrangement) -> bool:
@@ -96,9 +102,9 @@ def _is_better(then: Arrangement, now: Arrangement) -> bool:
 
 def _arrange(catalogue: Catalogue, views: Views, cores: Cores, options: PlanOptions) -> Arrangement:
     now = Arrangement(catalogue, options, _make_planned_blocks(cores))
-    if options.wide_area is not None:
-        return _across_a_wide_area(now, views, cores, options.wide_area)
-    alone = options.sharing in (Sharing.MERGE, Sharing.PLUMB)
+    if now.wishes.wide_area is not None:
+        return _across_a_wide_area(now, views, cores, now.wishes.wide_area)
+    alone = now.wishes.sharing in (Sharing.MERGE, Sharing.PLUMB)
     for contract in _in_order(now, cores):
         refusal = views[contract.view]
         if isinstance(refusal, Refusal) and not ways_of(contract, cores):
@@ -108,6 +114,14 @@ def _arrange(catalogue: Catalogue, views: Views, cores: Cores, options: PlanOpti
     return _finish_plan(now, cores)
 
 
+def _arrange_sparing(catalogue: Catalogue, views: Views, cores: Cores, options: PlanOptions) -> Arrangement:
+    """The usual arrangement; if that refuses somebody for a link, one that leaves the link to those who need it."""
+    now = _arrange(catalogue, views, cores, options)
+    if now.wishes.wide_area is not None or now.wishes.sharing is not Sharing.MARGINAL or not find_scarce(now):
+        return now
+    return spare_scarce_links(now, lambda dearer: _arrange(dearer, views, cores, options))
+
+
 def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:
     declared = list(now.catalogue.contracts.values())
     return declared if now.options.order is ContractOrder.DECLARED else small_first(now, declared, cores)
@@ -115,9 +129,9 @@ def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:
 
 def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: WideArea) -> Arrangement:
     # Few ask for it, and all others would wait while it is imported.
-    from headrace.plan.wide_area.plan import options_of, schedule
+    from headrace.plan.wide_area.plan import schedule
 
-    found = schedule(replace(now, options=options_of(now.options, mode)), mode)
+    found = schedule(now, mode)
     for contract in _in_order(now, cores):
         refusal = views[contract.view]
         if isinstance(refusal, Refusal) and not ways_of(contract, cores):
@@ -129,13 +143,13 @@ def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: Wide
 
 def _finish_plan(now: Arrangement, cores: Cores) -> Arrangement:
     """Finishes an arrangement after all contracts have come."""
-    match now.options.sharing:
-        case Sharing.MARGINAL:
-            return climb(replan(now, cores))[0]
+    match now.wishes.sharing:
         case Sharing.PLUMB:
             return climb(now)[0]
         case Sharing.NONE | Sharing.MERGE:
             return now
+        case _:
+            return climb(replan(now, cores))[0]
 
 
 def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[CoreStatistics, ...]]:

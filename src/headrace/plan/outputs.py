@@ -22,7 +22,7 @@ from math import inf, prod
 
 from headrace.model.block import Aggregation, Derivation, DerivationKind, Window
 from headrace.model.catalogue import Stays
-from headrace.model.expr import Column, Expr, columns_of
+from headrace.model.expr import Column, Expr, columns_of, is_deterministic
 from headrace.model.plan import BlockFacts
 from headrace.model.rate import Groups, Rate
 from headrace.model.relation import Output
@@ -32,7 +32,12 @@ from headrace.plan.selectivity import OTHERWISE, share_of
 from headrace.plan.statistics import MOST_ROWS, CoreStatistics, Facts
 
 WINDOW_WIDTH = 8
+NEIGHBOURS = 1.0
+"""Rows that a change moves beside itself, by window functions of which nothing is measured yet."""
+
 MS_PER_S = 1000.0
+ELEMENTS = 4.0
+"""Elements of an array, as long as nobody has counted any."""
 
 
 def facts_of_block(core: CoreStatistics) -> Facts:
@@ -138,6 +143,9 @@ def _estimate_aggregated(core: CoreStatistics, top: Aggregation) -> tuple[float,
         key.name: groups if is_alone else min(_estimate_distinct(key.expr, distinct, card), groups) for key in top.keys
     }
     share = 1.0 if top.having is None else share_of(top.having, named)
+    if top.having is not None and not is_deterministic(top.having):
+        # Of groups that come and go by the time, such as those of a clock, one is there.
+        share = max(share, 1.0 / groups)
     return groups * share, rate_of_groups(core, top, core.everything) * share, named
 
 
@@ -197,8 +205,9 @@ def _windows(core: CoreStatistics, window: Window) -> float:
 def _estimate_derived(core: CoreStatistics, top: Derivation) -> tuple[float, Rate, dict[str, float]]:
     match top.kind:
         case DerivationKind.UNION_ALL:
-            rows = sum(input_.rows for input_ in core.inputs)
-            rate = sum((input_.rate for input_ in core.inputs), Rate())
+            often = 1.0 if top.unfold is None else ELEMENTS
+            rows = sum(input_.rows for input_ in core.inputs) * often
+            rate = sum((input_.rate for input_ in core.inputs), Rate()) * often
         case DerivationKind.RECOMPUTE if core.meant is not None:
             # A row that changes often in one push changes once in the difference of two answers.
             rows, changed = core.meant.rows, core.meant.rate * 0.5
@@ -225,10 +234,12 @@ def _of_core(core: CoreStatistics, top: Derivation) -> tuple[float, Rate]:
         keys = (named.get(key.name, key) if isinstance(key, Column) else key for key in top.partition)
         partitions = prod(_estimate_distinct(key, distinct, card) for key in keys)
         rows = min(card, top.limit * max(1.0, min(partitions, card)))
+    elif top.kind is DerivationKind.WINDOW:
+        return card, rate * (1.0 + NEIGHBOURS)
     else:
         rows = card
-    # A row that enters often pushes another out.
-    factor = rows / max(card, 1.0) * (2.0 if top.kind is DerivationKind.TOPK else 1.0)
+    # A row that enters often pushes another out, or moves a bound of its session.
+    factor = rows / max(card, 1.0) * (2.0 if top.kind in (DerivationKind.TOPK, DerivationKind.SESSIONS) else 1.0)
     return rows, rate * min(2.0, factor)
 
 

@@ -48,7 +48,7 @@ class Tariff:
 
     def byte_s(self, src: str, dst: str) -> float:
         """Seconds of one byte over a link: none if it has no limit."""
-        bandwidth = self.links[src, dst].bandwidth
+        bandwidth = self.links[src, dst].carries
         return 0.0 if bandwidth is None else 1.0 / bandwidth
 
     def core_price(self, site: str) -> float:

@@ -14,7 +14,8 @@ from dataclasses import replace
 from headrace.model.amounts import format_bandwidth, format_bytes, format_number, format_seconds
 from headrace.model.catalogue import Admission, Refusal
 from headrace.model.errors import Problem
-from headrace.model.plan import Method, Operator, Rejection
+from headrace.model.plan import Operator, Rejection
+from headrace.model.plan_modes import Method
 from headrace.model.words import name_vertex
 from headrace.plan.admit import Answer, Question, admit, best_plan, fastest_plan, find_exhausted
 from headrace.plan.live import find_overloaded, resources_left
@@ -146,7 +147,7 @@ def _say_saturated(question: Question, answer: Answer) -> tuple[str, str]:
     )
     if edge.op is Operator.COPY:
         src, dst = graph.vertices[edge.inputs[0]].site, graph.vertices[name].site
-        bandwidth = tariff.links[src, dst].bandwidth
+        bandwidth = tariff.links[src, dst].carries
         detail += "" if bandwidth is None else f", over a link of {format_bandwidth(bandwidth)} from {src}"
     return f"operator:{edge.op}>{name}", detail
 

@@ -36,7 +36,13 @@ FEWEST_ROWS = 1e-9
 MOST_ROWS = 1e30
 """More rows than any join has; beyond, estimates of joins of joins would stop being numbers."""
 
-OVER_A_CORE = (DerivationKind.DISTINCT, DerivationKind.TOPK, DerivationKind.PYTHON)
+OVER_A_CORE = (
+    DerivationKind.DISTINCT,
+    DerivationKind.TOPK,
+    DerivationKind.SESSIONS,
+    DerivationKind.WINDOW,
+    DerivationKind.PYTHON,
+)
 """Derivations that read a join core; others read their inputs as they are."""
 
 
@@ -363,7 +369,7 @@ def _read_by(top: Aggregation | Derivation | None) -> Iterator[Expr]:
     match top:
         case Aggregation():
             yield from (key.expr for key in top.keys)
-            yield from (call.argument for call in top.calls if call.argument is not None)
+            yield from (expr for call in top.calls for expr in call.inputs)
             if top.window is not None:
                 yield top.window.time
         case Derivation():

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.model.catalogue import Catalogue, Contract, Refusal, Source, View
 from headrace.model.names import name_of_view, version_name
-from headrace.model.plan import GoesOn, Plan, Rejection
+from headrace.model.plan import GoesOn, Plan, PlanOptions, Rejection
 from headrace.plan.forced import plan_with_forced
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.carry import carry_undeclared
@@ -29,13 +29,14 @@ from headrace.plan.views import blocks_of_view
 class Asked:
     """What a project asks for. `forced` contracts run: how fresh they are planned to be, in seconds. Those to `force`
     are kept although they are refused. `from_nothing` plans as if nothing ran, at what was measured where nothing is
-    declared.
+    declared. `options` say how to plan.
     """
 
     declared: Catalogue
     forced: Mapping[str, float] = field(default_factory=dict)
     force: Collection[str] = ()
     from_nothing: bool = False
+    options: PlanOptions = field(default_factory=PlanOptions)
 
 
 def plan_versions(
@@ -54,7 +55,12 @@ def plan_versions(
         catalogue = _with_versions(running, asked.declared, stay, promised or {})
         wanted = {name: one for name, one in catalogue.contracts.items() if name not in stopped}
         plan, promises = plan_with_forced(
-            base, replace(catalogue, contracts=wanted), _find_forced(running, asked, stay), asked.force, stay
+            base,
+            replace(catalogue, contracts=wanted),
+            _find_forced(running, asked, stay),
+            asked.force,
+            stay,
+            asked.options,
         )
         lost = {one.contract: one for one in plan.rejected if running is not None and runs(running, one.contract)}
         if base is None and not lost.keys().isdisjoint(held):
@@ -139,8 +145,13 @@ def _version(catalogue: Catalogue, view: str) -> str:
     """Equal for views that make the same rows; their columns may be called otherwise."""
     blocks = blocks_of_view(replace(catalogue, views={view: _plainly_named(catalogue.views[view])}), view)
     if isinstance(blocks, Refusal):
-        return hashlib.sha256(catalogue.views[view].sql.encode()).hexdigest()
+        return _digest_view(catalogue.views[view])
     return blocks[-1].fingerprint
+
+
+def _digest_view(view: View) -> str:
+    """Differs where a text does, or is read otherwise than before."""
+    return hashlib.sha256(f"{view.dialect.value}/{view.dialect_number}\n{view.sql}".encode()).hexdigest()
 
 
 def _plainly_named(view: View) -> View:

@@ -71,16 +71,32 @@ class TimedPass:
 
 
 @dataclass(frozen=True, slots=True)
+class NearTime:
+    """Rows lie from `low_us` after a time of the change on, in the stretch of time that is so long.
+
+    The relation's key is the start of the stretch, of that length, that a row lies in.
+    """
+
+    time: Expr
+    low_us: int
+    length_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class JoinStep:
     """Changes of one side meet the rows of the other that were there before them.
 
-    `on` are names of columns of the changes, in the order of the relation's `key`. `residual` is over all names.
+    `on` are names of columns of the changes, in the order of the relation's `key`; without any, `equal` are columns
+    that are computed of the changes instead, or `near` tells where to look. `residual` is over all names, and holds
+    for all pairs, whatever they are found by.
     """
 
     changes: LogReading
     relation: LogReading
     on: tuple[str, ...]
     residual: Expr = TRUE
+    equal: tuple[Output, ...] = ()
+    near: NearTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +127,7 @@ class DerivedInput:
 class DeriveStep:
     """Every other operator: `keys` has, per input, the expressions by which rows concern each other.
 
-    `state` is the private log of a top-k.
+    `state` is the private log of a top-k, or of window functions.
     """
 
     inputs: tuple[DerivedInput, ...]
@@ -175,11 +191,16 @@ def origins_of(program: Program, task: Task) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class SiteCopy:
-    """A log that one site keeps of what another one, `origin`, makes. Its task says what of that."""
+    """A log that one site keeps of what another one, `origin`, makes. Its task says what of that.
+
+    It `is_whole` if its changes are all by which its rows change. Of a join that is made in parts, one for the changes
+    of each source, each part alone has only some of them.
+    """
 
     task: Task
     spec: LogSpec
     origin: str
+    is_whole: bool = False
 
     @property
     def name(self) -> str:
@@ -207,6 +228,8 @@ class Program:
     """By contract, the log of its view's rows where its vertex does not hold them (`run.compile.answers`)."""
     imports: Mapping[str, SiteCopy] = field(default_factory=dict)
     exports: Mapping[str, SiteCopy] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+    """Logs that are there only for sites which still run an earlier plan (`run.compile.keep_for_others`)."""
 
     def answers_of(self, vertex: str) -> list[str]:
         """Logs that hold what views compute of a vertex's rows."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
+from headrace.connect.wire.snapshot_files import SnapshotPart
+from headrace.model.catalogue import Stays
 from headrace.model.wish import CopyWish
+from headrace.run.capture.spool import spool_log
+from headrace.run.compile.carried import CarriedSources, find_bound
+from headrace.run.program import Program
 from headrace.run.push.engine import Engine, NotThereYet
-from headrace.run.push.exports import Exports, Segment
+from headrace.run.push.exports import Exports, NotForReader, Segment
+from headrace.site.given_contents import GivenContents
 
 LOOK_EVERY_S = 0.02
+LOOK_AT_LEAST_EVERY_S = 0.25
+"""Where rounds push a copy they say when they have; whatever else may bring it forward is seen a little later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +29,40 @@ class Exporting:
 
     engine: Callable[[], Engine | None]
     wish: Callable[[str, CopyWish], None]
+    given: GivenContents
     is_pushed: Callable[[str], bool]
-    """Whether rounds push a copy; if not yet, whoever asks for it has what is loaded pushed."""
+    """Whether rounds push a copy; if not, whoever asks for it has it pushed."""
+    want: Callable[[str, int, int], None] = lambda *_: None
+    """Has a copy of another site's brought here to a time, by a deadline."""
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    _pushed: threading.Condition = field(default_factory=threading.Condition)
+    _carried: list[CarriedSources] = field(default_factory=list)
 
     def find_starts(self, site: str) -> dict[str, int]:
         return self._exports().find_starts(site)
 
     def tell_reach(self, site: str) -> dict[str, int]:
         return self._exports().reach(site)
+
+    def check_reader(self, copy: str, site: str, stays: Mapping[str, Stays]) -> None:
+        """Raises NotForReader if a copy is not one that the plan gives to a site, or carries rows of a source of ours
+        that may not be there, whatever the plan says.
+        """
+        exports = self._exports()
+        exports.check_reader(copy, site)
+        carried = self._find_carried(exports.engine.program).find(exports.find(copy))
+        bound = find_bound(carried, {spool_log(name): one for name, one in stays.items()}, site)
+        if bound is not None:
+            source = bound.removeprefix(spool_log(""))
+            raise NotForReader(f'rows of source "{source}" may not be at site "{site}": see `stays` in docs/sites.md')
+
+    def _find_carried(self, program: Program) -> CarriedSources:
+        """Computed once for a program. Another thread may ask about another one meanwhile."""
+        known = next((one for one in tuple(self._carried) if one.program is program), None)
+        if known is None:
+            known = CarriedSources(program)
+            self._carried[:] = [known]
+        return known
 
     def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> Segment:
         """What there is after a time. Waits for what was wished for, at most so many seconds."""
@@ -40,18 +71,41 @@ class Exporting:
         if self._time_of(exports, reads) < wish.t:
             self.wish(copy, wish)
             while self._time_of(exports, reads) < wish.t and time.monotonic() < until:
-                if not self.is_pushed(copy):
-                    self._push(exports.engine, reads, wish.t)
-                time.sleep(LOOK_EVERY_S)
+                if self.is_pushed(copy):
+                    self._wait_for_push(exports, reads, wish.t, until)
+                else:
+                    self._push(exports.engine, reads, wish)
+                    time.sleep(LOOK_EVERY_S)
         return exports.read_changes(copy, after)
 
-    def read_contents(self, copy: str, t: int) -> pa.Table:
-        return self._exports().read_contents(copy, t)
+    def note_pushed(self) -> None:
+        """Something was pushed here: those who wait look whether it was what they wait for."""
+        with self._pushed:
+            self._pushed.notify_all()
 
-    def _push(self, engine: Engine, reads: tuple[str, ...], t: int) -> None:
+    def _wait_for_push(self, exports: Exports, reads: tuple[str, ...], t: int, until: float) -> None:
+        with self._pushed:  # what is pushed after this look wakes it
+            left_s = until - time.monotonic()
+            if self._time_of(exports, reads) < t and left_s > 0:
+                self._pushed.wait(min(left_s, LOOK_AT_LEAST_EVERY_S))
+
+    def read_part(self, copy: str, t: int, number: int) -> SnapshotPart:
+        """A part of the rows that a copy has at a time."""
+        exports = self._exports()
+        return self.given.read_part(copy, t, number, exports.find(copy).spec, exports.read_contents)
+
+    def count_waiting(self) -> dict[str, int]:
+        """Bytes of changes, as they are kept here, that each other site has not asked for yet."""
+        engine = self.engine()
+        return {} if engine is None else Exports(engine).count_waiting()
+
+    def _push(self, engine: Engine, reads: tuple[str, ...], wish: CopyWish) -> None:
         """Pushes as far as everything is there: sites wait for each other while they load."""
-        times = engine.ledger.times()
-        there = min([t, engine.watermark(reads), *(times.get(name, t) for name in engine.program.imports_of(reads))])
+        times, imports, t = engine.ledger.times(), engine.program.imports_of(reads), wish.t
+        for name in imports:
+            if times.get(name, t) < t:
+                self.want(name, t, wish.deadline)
+        there = min([t, engine.watermark(reads), *(times.get(name, t) for name in imports)])
         with self._turn, nullcontext() if engine.turn is None else engine.turn:
             engine.push(reads, there)
 

@@ -43,8 +43,8 @@ def decide_whose(noted: ProjectHome | None, here: ProjectHome, is_there: bool) -
     return Whose.MOVED if noted.machine == here.machine and not is_there else Whose.COPIED
 
 
-def refuse_copy(folder: Folder) -> None:
-    """Raises UsageError if the state in a folder was copied from another one."""
+def refuse_copy(folder: Folder, goes_on: str = "headrace up --moved") -> None:
+    """Raises UsageError if the state in a folder was copied from another one. The command `goes_on` takes it anyway."""
     if not folder.exists:
         return
     with closing(folder.ledger()) as ledger:
@@ -55,8 +55,8 @@ def refuse_copy(folder: Folder) -> None:
     where = f'"{noted.folder}"' + ("" if noted.machine == here else f' on machine "{noted.machine}"')
     raise UsageError(
         f'"{folder.root}" is a copy of {where}: its replication slots and copies belong to the project there',
-        f'remove "{folder.root}" to start this project from nothing; or, if the other one is gone for good, `headrace'
-        " up --moved` continues here",
+        f'remove "{folder.root}" to start from nothing; or, if the other one is gone for good, `{goes_on}`'
+        " continues here",
     )
 
 

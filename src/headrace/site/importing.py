@@ -20,15 +20,23 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from headrace.connect.wire.snapshot_files import SnapshotPart
 from headrace.model.amounts import format_seconds
+from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict, ConnectError
+from headrace.model.link_counts import LinkCounts
 from headrace.model.wish import CopyWish
 from headrace.model.words import name_id
+from headrace.observe.links import LinkBelief, believe, choose_probe_bytes, measure_rates
 from headrace.run.ports import Ledger
+from headrace.run.program import SiteCopy
 from headrace.run.push.engine import Engine, NotThereYet
 from headrace.run.push.exports import ChangesGone, SentChanges
 from headrace.run.push.imports import commit_segment
 from headrace.run.push.push import Pushed
+from headrace.run.push.simulated_links import Ends
+from headrace.site.link_states import LinkState, describe_arriving
+from headrace.site.received_contents import ReceivedContents
 from headrace.site.threads import GuardedThreads
 from headrace.site.troubles import SITE, Troubles
 from headrace.site.turns import Turns
@@ -53,11 +61,11 @@ MEND = "start the site's process again, or mend the network; what it missed is s
 class SitePeer(Protocol):
     """Another site. Raises `ConnectError` if it does not answer, and `NotThereYet` if it is not as far."""
 
-    def hear_reach(self, site: str) -> Mapping[str, int]:
-        """How far all that a site has of it can be brought."""
+    def hear_reach(self) -> Mapping[str, int]:
+        """How far all that this site has of it can be brought."""
 
-    def find_starts(self, site: str) -> Mapping[str, int]:
-        """The times after which changes are kept of all that a site has of it."""
+    def find_starts(self) -> Mapping[str, int]:
+        """The times after which changes are kept of all that this site has of it."""
 
     def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
         """What there is after a time, once it is what was wished for, or some seconds have passed.
@@ -65,8 +73,14 @@ class SitePeer(Protocol):
         Raises `ChangesGone`.
         """
 
-    def read_contents(self, copy: str, t: int) -> pa.Table:
-        """The rows of a copy at a time."""
+    def read_part(self, copy: str, t: int, number: int) -> SnapshotPart:
+        """A part of the rows of a copy at a time."""
+
+    def look_at_link(self) -> LinkCounts:
+        """What has arrived from there, and what is on its way."""
+
+    def probe_link(self, size: int) -> None:
+        """Has some bytes sent for nothing, which `look_at_link` counts; what is not there after a second is left."""
 
 
 @dataclass(slots=True)
@@ -83,6 +97,10 @@ class _Queue:
     failing: dict[str, float] = field(default_factory=dict)
     """Copies that do not come although the site answers, and since when."""
     silent_since: float | None = None
+    belief: LinkBelief | None = None
+    """What the link from there carries, as far as anybody has seen."""
+    looked_s: float = field(default_factory=time.monotonic)
+    """When its capacity was measured or probed last, and before that when somebody began to look."""
 
 
 @dataclass
@@ -102,8 +120,11 @@ class Importing:
     engine: Callable[[], Engine | None]
     arrived: Callable[[Pushed, int], None]
     clock: Callable[[], int]
+    contents: ReceivedContents
     shortest_s: Callable[[], float] = lambda: 0.0
     """The shortest freshness that is promised anywhere."""
+    find_link: Callable[[str], Link | None] = lambda _: None
+    """The link from another site, as it is declared."""
 
     def __post_init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
@@ -146,13 +167,15 @@ class Importing:
         found: dict[str, int] = {}
         for origin in {self._origin(copy) for copy in copies}:
             try:
-                found |= self._queue_of(origin).peer.find_starts(self.site)
+                found |= self._queue_of(origin).peer.find_starts()
             except (ConnectError, NotThereYet) as error:  # what others have does not wait for it
                 log.debug("site %s does not say what it has: %s", origin, error)
-        return {name: t for name, t in found.items() if name in copies}
+        # Rows that have begun to come are those of a time: a copy that started before could not use them.
+        return {name: max(t, self.contents.find_time(name)) for name, t in found.items() if name in copies}
 
     def read_contents(self, copy: str, t: int) -> pa.Table:
-        return self._queue_of(self._origin(copy)).peer.read_contents(copy, t)
+        imported = self._find(copy)
+        return self.contents.read(self._queue_of(imported.origin).peer, copy, t, imported.is_whole)
 
     def bring(self, copies: Collection[str], t: int) -> None:
         until = time.monotonic() + BROUGHT_WITHIN_S
@@ -177,20 +200,39 @@ class Importing:
                 heapq.heappush(queue.waiting, (deadline, copy))
                 queue.there.notify()
 
-    def find_silent(self) -> dict[tuple[str, str], float]:
-        """Links from sites that do not answer, and since when (seconds since 1970)."""
-        since = {(name, self.site): queue.silent_since for name, queue in self._queues.items()}
-        return {ends: found for ends, found in since.items() if found is not None}
+    def look_at_links(self, declared: Mapping[Ends, float | None]) -> dict[Ends, LinkState]:
+        """The links that lead here. `declared` is their bandwidth, bytes/s."""
+        times, now, found = self.ledger.times(), self.clock(), dict[Ends, LinkState]()
+        for name, queue in self._queues.items():
+            since = queue.silent_since
+            behind = [now - times[copy] for copy in self._find_wanted(name, queue) if copy in times]
+            behind_s, ends = max((0, *behind)) / 1e6, (name, self.site)
+            found[ends] = describe_arriving(queue.peer.look_at_link(), behind_s, since, declared.get(ends))
+        return found
+
+    def _find_wanted(self, name: str, queue: _Queue) -> list[str]:
+        """Copies that somebody waits for; all of a site that does not answer."""
+        engine = self.engine()
+        if queue.silent_since is None or engine is None:
+            return list(queue.wanted)
+        return [copy.name for copy in engine.program.imports.values() if copy.origin == name]
+
+    def find_silent(self) -> frozenset[str]:
+        """Other sites that do not answer now."""
+        return frozenset(name for name, queue in self._queues.items() if queue.silent_since is not None)
 
     def find_under_way(self) -> frozenset[str]:
         # What is lost is not asked for again: it would be lost again, until somebody forgets it.
         return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted)).union(self._lost)
 
     def _origin(self, copy: str) -> str:
+        return self._find(copy).origin
+
+    def _find(self, copy: str) -> SiteCopy:
         engine = self.engine()
         if engine is None or copy not in engine.program.imports:
             raise NotThereYet(f'"{copy}" is not part of the plan')
-        return engine.program.imports[copy].origin
+        return engine.program.imports[copy]
 
     # Threads
 
@@ -198,12 +240,28 @@ class Importing:
         queue, stop = self._queues[name], self.threads.stop
         while not stop.wait(self._pause_s() if queue.silent_since is None else BACKOFF_S[2]):
             try:
-                self._reach[name] = queue.peer.hear_reach(self.site)
+                self._reach[name] = queue.peer.hear_reach()
                 self._answers(name)
+                self._watch_link(name)
             except NotThereYet:
                 self._answers(name)
             except ConnectError as error:
                 self._is_silent(name, error)
+
+    def _watch_link(self, name: str) -> None:
+        """Remembers what the link from a site carries, and probes it if nobody has known that for long."""
+        queue, link, now_s = self._queues[name], self.find_link(name), time.monotonic()
+        counts = queue.peer.look_at_link()
+        capacity = measure_rates(counts.counts, counts.round_trip_s).capacity_bytes_s
+        queue.belief = believe(queue.belief, capacity, now_s)
+        if capacity is not None:
+            queue.looked_s = now_s
+        if link is None or link.bandwidth is None:
+            return
+        size = choose_probe_bytes(queue.belief, link.bandwidth, now_s - queue.looked_s, link.limit)
+        if size is not None:
+            queue.looked_s = now_s
+            queue.peer.probe_link(size)
 
     def _pause_s(self) -> float:
         """How often to listen: what is heard late adds to the lag of those who are promised most."""
@@ -214,7 +272,7 @@ class Importing:
         while not stop.is_set():
             with queue.there:
                 while not queue.waiting and not stop.is_set():
-                    queue.there.wait(1.0)
+                    queue.there.wait()  # `want` and `tell_to_end` wake it
                 if stop.is_set():
                     return
                 _, copy = heapq.heappop(queue.waiting)

@@ -63,6 +63,8 @@ class Loader:
     stop: threading.Event
     forget_lost: Callable[[Engine], None] = lambda _: None
     """Forgets what came from other sites and has to start anew."""
+    find_silent: Callable[[], Collection[str]] = tuple
+    """Other sites that do not answer."""
 
     # Sources
 
@@ -134,11 +136,14 @@ class Loader:
             raise RuntimeError(str(next(iter(unloaded.values()))))
         return {contract: str(why) for contract, why in unloaded.items()}
 
-    def load_as_available(self, engine: Engine, loading: Loading, names: Collection[str]) -> dict[str, str]:
+    def load_as_available(
+        self, engine: Engine, loading: Loading, names: Collection[str], kept: Collection[str] = ()
+    ) -> dict[str, str]:
         """Loads vertices of one site as other sites get so far; by contract, why it could not be loaded.
 
         Sites wait for each other, so nobody waits for all of them: what is loaded here may be what others wait for.
-        What does not come for a while is left to upkeep.
+        What does not come for a while is left to upkeep; at once, if it is only for contracts which are not `kept` now
+        and comes from sites that do not answer.
         """
         error: RuntimeError | None = None
         patience = time.monotonic() + SITES_WITHIN_S
@@ -155,15 +160,24 @@ class Loader:
                     patience = time.monotonic() + SITES_WITHIN_S
                     continue
                 log.info("not loaded yet: %s", error)
+            left_out = find_left_out(loading.wanted.plan, engine.program, missing)
+            if not set(left_out).intersection(kept) and self._needs_only_silent(engine, missing):
+                break
             loading.say(f"waiting for other sites: {len(missing)} vertices")
             if time.monotonic() > patience or self.stop.wait(0.2):
                 break
         why = str(error) if error is not None else "other sites have not sent what it starts from yet"
         return dict.fromkeys(find_left_out(loading.wanted.plan, engine.program, engine.missing_of(names)), why)
 
+    def _needs_only_silent(self, engine: Engine, missing: Collection[str]) -> bool:
+        """Whether each of some vertices reads something of a site that does not answer."""
+        program, silent = engine.program, self.find_silent()
+        from_silent = {name for name, copy in program.imports.items() if copy.origin in silent}
+        return all(not from_silent.isdisjoint(program.imports_of([name])) for name in missing)
+
     def level(self, engine: Engine, program: Program) -> None:
         """Brings what a program makes in another way as far as it can go on with it."""
-        error = self._try(lambda: engine.level(program))
+        error = self._try(lambda: engine.start_imports(program)) or self._try(lambda: engine.level(program))
         if error is not None:
             log.warning("these will be late, because they are now computed differently: %s", error)
 

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ class ServiceProcess:
     token: str = ""
     machine: str = ""
     home: ProjectHome | None = None
+    wire_port: int = 0
+    """Where other sites ask, if it runs one site alone."""
 
     @property
     def address(self) -> str:
@@ -74,7 +77,7 @@ class ServiceProcess:
         return self.home is None or self.home.is_same(home_of(folder))
 
 
-def this_process(lease: Lease, port: int, token: str, folder: Folder) -> ServiceProcess:
+def this_process(lease: Lease, port: int, token: str, folder: Folder, wire_port: int = 0) -> ServiceProcess:
     pid = os.getpid()
     return ServiceProcess(
         pid,
@@ -86,6 +89,7 @@ def this_process(lease: Lease, port: int, token: str, folder: Folder) -> Service
         token,
         this_machine(),
         home_of(folder),
+        wire_port,
     )
 
 
@@ -165,11 +169,17 @@ def module_command(module: str, *words: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *words]
 
 
-def spawn_detached(command: list[str], out: BinaryIO, err: BinaryIO) -> int:
-    """Starts a process that outlives this one, in a session of its own: what a terminal sends does not reach it."""
+def spawn_detached(
+    command: list[str], out: BinaryIO, err: BinaryIO, environment: Mapping[str, str] | None = None
+) -> int:
+    """Starts a process that outlives this one, in a session of its own: what a terminal sends does not reach it.
+
+    `environment` is added to that of this process.
+    """
     with Path(os.devnull).open("rb") as nothing:
         actions = [(os.POSIX_SPAWN_DUP2, ours.fileno(), theirs) for ours, theirs in ((nothing, 0), (out, 1), (err, 2))]
-        return os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True)
+        known = {**os.environ, **(environment or {})}
+        return os.posix_spawn(command[0], command, known, file_actions=actions, setsid=True)
 
 
 def exit_status(child: int) -> int | None:

@@ -103,12 +103,19 @@ class ViewReader:
         auditor.watch(watch_contracts(self.plan, self.program, self.forced, databases))
         return auditor.imagine(accounts.catch_up().accounts)
 
-    def rows(self, name: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
-        """The rows in the order that is asked for, or that of the view's ORDER BY."""
+    def rows(self, name: str, limit: int | None = None, asked: RowsAsked | None = None, at: int | None = None) -> Seen:
+        """The rows in the order that is asked for, or that of the view's ORDER BY; as they are now, or were at a time.
+
+        All views that are read at one time show the same transactions, whatever sites they are at.
+        """
         served = self.served(name)
         choice = self._choice(served, asked or RowsAsked())
         with _without_answer(name_of_view(served.contract.view)):
-            return self._see(served, self._rows(served, choice, limit))
+            if at is None:
+                return self._see(served, self._rows(served, choice, limit))
+            _check_kept(name, served.log, at)
+            found = rows_at(self.store, served.log, served.columns, served.outputs, at, self.program.functions)
+            return self._see(served, choice.apply(found, at).slice(0, limit), at)
 
     def rows_in_parts(
         self, name: str, limit: int | None = None, asked: RowsAsked | None = None, part_rows: int = PART_ROWS
@@ -139,14 +146,15 @@ class ViewReader:
                 if left == 0:
                     return
 
-    def _see(self, served: ServedView, rows: pa.Table) -> Seen:
+    def _see(self, served: ServedView, rows: pa.Table, at: int | None = None) -> Seen:
         entry, log = served.contract, served.log
+        as_of = log.t if at is None else at
         view = name_of_view(entry.view)
         looked = self.look()
         numbers, promised = looked.contracts.get(entry.contract), self.forced.get(entry.contract, entry.freshness_s)
         lag_s = 0.0 if numbers is None or numbers.lag_s is None else numbers.lag_s
-        earlier = self.plan.runs_earlier(entry.contract)
-        return Seen(view, entry.contract, log.t, lag_s, promised, rows, looked.measured_at, earlier)
+        earlier, lag_s = self.plan.runs_earlier(entry.contract), lag_s + (log.t - as_of) / 1e6
+        return Seen(view, entry.contract, as_of, lag_s, promised, rows, looked.measured_at, earlier)
 
     def _rows(self, served: ServedView, choice: RowChoice, limit: int | None) -> pa.Table:
         """All of them; or the first, without ever holding many of the others."""
@@ -190,6 +198,17 @@ class ViewReader:
             yield from changes_after(
                 self.store, served.log, served.columns, served.outputs, start, upto, self.program.functions
             )
+
+
+def _check_kept(name: str, log: Log, at: int) -> None:
+    """Raises UsageError for a time at which nobody knows the rows of a view: not yet, or not any more."""
+    if at > log.t:
+        hint = "ask for an earlier time, or again once the view is as far"
+        raise UsageError(f'the rows of "{name}" are known up to {moment_text(log.t)}, not at {moment_text(at)}', hint)
+    if at < log.start:
+        hint = "ask for a later time; changes are kept for a day, within the budget of the site's disk"
+        what = f'the rows of "{name}" are kept from {moment_text(log.start)} on, not at {moment_text(at)} any more'
+        raise UsageError(what, hint)
 
 
 @contextmanager

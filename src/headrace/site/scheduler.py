@@ -76,7 +76,8 @@ class Scheduler:
             exports = promise_exports(plan, program)
             forced, vertices = frozenset(self.running.forced), {entry.vertex for entry in exports}
             parts = {name: program.tasks[name].reads for name in vertices if name not in plan.graph.vertices}
-            self._paths = paths_of(plan.graph, plan.contracts, forced, program.imports, exports, parts)
+            streaming = [name for name, one in plan.catalogue.contracts.items() if one.streaming]
+            self._paths = paths_of(plan.graph, plan.contracts, forced, program.imports, exports, parts, streaming)
         return self._paths
 
     @property

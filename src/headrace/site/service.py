@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.connect.ledger.holder import this_holder
+from headrace.connect.wire.snapshot_files import SnapshotFiles
 from headrace.model.catalogue import Catalogue, Link
 from headrace.model.errors import UsageError
 from headrace.model.events import ServiceStopped, ServiceSuspended
@@ -46,13 +47,17 @@ from headrace.site.feeds.pages import FeedPages
 from headrace.site.feeds.served import OWN_STORE
 from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
+from headrace.site.given_contents import GivenContents
 from headrace.site.housekeeping import Housekeeping
 from headrace.site.importing import Importing, SitePeer
 from headrace.site.journal import Journal
+from headrace.site.latencies import Latencies
+from headrace.site.link_states import LinkState, find_declared
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Mending, report_bad_rows
 from headrace.site.process import SERVICE
 from headrace.site.push_state import ShownStarts
+from headrace.site.received_contents import ReceivedContents
 from headrace.site.repairs import Repairs
 from headrace.site.rounds import IDLE_S, Rounds
 from headrace.site.running import Running
@@ -76,6 +81,8 @@ ANSWER_WITHIN_S = 8.0
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
 WAKE_EVERY_S = 5.0
+COUNT_WAITING_EVERY_S = 3.0
+TIDY_EVERY_S = 60.0
 
 OnPush = Callable[[list[Pushed]], None]
 
@@ -112,10 +119,15 @@ class Service:
         self.turns, self.gaps, self.in_work = Turns(), Gaps(), InWork()
         self.journal = Journal()
         self.starts = ShownStarts()
+        self.latencies = Latencies()
         self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(self.journal), KeptLogs()
         self._loading: Loading | None = None
         self._loaded: Engine | None = None
-        self._wake_at = 0.0
+        self._waiting: Mapping[Ends, int] = {}
+        self._counted_at = float("-inf")
+        self._given = SnapshotFiles(self.folder.root / "snapshots" / "given")
+        self._received = SnapshotFiles(self.folder.root / "snapshots" / "received")
+        self._wake_at = self._tidied_at = 0.0
         self._own_threads: list[threading.Thread] = []
 
     # Life
@@ -134,7 +146,7 @@ class Service:
     def _make_parts(self) -> None:
         ledger, lease, turns, stop = self.ledger, self.lease, self.turns, self.stop
         self.captures = Captures(self.folder, self.environment, self.in_processes, self.journal)
-        self.loader = Loader(ledger, self.captures, stop, self.forget_lost)
+        self.loader = Loader(ledger, self.captures, stop, self.forget_lost, self._find_silent_sites)
         self.sources = Sources(ledger, self.captures, stop)
         self.deliveries = Deliveries(
             self.folder.project, ledger, self.store, lease, self.troubles, tell_reached=self._judge_copy
@@ -172,7 +184,10 @@ class Service:
             copies_take_s=self.deliveries.takes_s,
             bringing=self.importing,
         )
-        self.exporting = Exporting(lambda: self.loaded_engine, self.rounds.wish, self.rounds.knows_copy)
+        given = GivenContents(self._given)
+        self.exporting = Exporting(
+            lambda: self.loaded_engine, self.rounds.wish, given, self.rounds.knows_copy, want=self._want_copy
+        )
         self.repairs = Repairs(
             ledger=ledger,
             lease=lease,
@@ -214,13 +229,27 @@ class Service:
             engine=lambda: self.loaded_engine,
             arrived=lambda brought, after: self.rounds.take_brought(brought, after),
             clock=self.clock,
+            contents=ReceivedContents(self._received, self.clock),
             shortest_s=self._find_shortest,
+            find_link=self._find_link_from,
         )
+
+    def _find_link_from(self, origin: str) -> Link | None:
+        return next((link for link in self.links() if (link.src, link.dst) == (origin, self.site)), None)
+
+    def _find_silent_sites(self) -> frozenset[str]:
+        return frozenset() if self.importing is None else self.importing.find_silent()
+
+    def _want_copy(self, copy: str, t: int, deadline: int) -> None:
+        assert self.importing is not None, "nobody knows other sites"
+        self.importing.want(copy, t, deadline)
 
     def _find_shortest(self) -> float:
         """The shortest freshness that is promised, here or at other sites."""
         plan = None if self.running is None else self.running.plan
         promised = () if plan is None else (*plan.contracts, *plan.elsewhere)
+        if plan is not None and any(plan.catalogue.contracts[entry.contract].streaming for entry in promised):
+            return 0.0
         return min((entry.freshness_s for entry in promised), default=0.0)
 
     def close(self) -> None:
@@ -268,7 +297,22 @@ class Service:
 
     def look_at_links(self) -> Mapping[Ends, LinkQueue]:
         """What is on its way over links now."""
-        return {} if self.links_now is None else self.links_now()
+        if self.links_now is not None:
+            return self.links_now()
+        return {ends: one.queue for ends, one in self.find_link_states().items() if one.waiting_bytes}
+
+    def find_link_states(self) -> Mapping[Ends, LinkState]:
+        """The links of a site that runs apart: those that lead here. Waits for nobody."""
+        return {} if self.importing is None else self.importing.look_at_links(find_declared(self.links()))
+
+    def count_waiting(self) -> Mapping[Ends, int]:
+        """Bytes of changes that are kept for other sites, by the link over which they will go."""
+        now = time.monotonic()
+        if self.site is None or now < self._counted_at + COUNT_WAITING_EVERY_S:
+            return self._waiting
+        self._counted_at = now
+        self._waiting = {(self.site, other): size for other, size in self.exporting.count_waiting().items()}
+        return self._waiting
 
     @property
     def is_running(self) -> bool:
@@ -340,6 +384,10 @@ class Service:
         both = (None if self._loading is None else self._loading.wanted, self.running)
         return tuple(link for one in both if one is not None for link in one.plan.catalogue.links)
 
+    def find_limit(self, site: str) -> float | None:
+        """Bytes/s that may be sent from here to another site at most; None if that is not limited."""
+        return next((link.limit for link in self.links() if (link.src, link.dst) == (self.site, site)), None)
+
     # Watching
 
     def tell_pushes(self, on_push: OnPush | None) -> None:
@@ -350,9 +398,13 @@ class Service:
         """Accounts for pushes. The caller has the turn to push."""
         now = self.clock()
         self.accounts.pushed(pushed, round_s)
+        running = self.running
+        if running is not None:
+            self.latencies.note(pushed, {entry.vertex for entry in running.plan.contracts}, now)
         self.auditor.judge(self.store, {one.vertex for one in pushed if one.rows_out}, now)
         self.deliveries.pushed()
         self.feeds.pushed()
+        self.exporting.note_pushed()
         if self.on_push is not None:
             self.on_push(pushed)
 
@@ -378,6 +430,12 @@ class Service:
             # Once more when it is over: rounds may not have seen that yet.
             self._wake_at = now_s + (0.0 if unusual else WAKE_EVERY_S)
 
+    def _tidy_snapshots(self) -> None:
+        if time.monotonic() - self._tidied_at > TIDY_EVERY_S:
+            self._tidied_at = time.monotonic()
+            self._given.forget_idle()
+            self._received.forget_idle()
+
     def _watch_slots(self) -> None:
         while not self.stop.wait(SLOTS_EVERY_S if self.slots.found else IDLE_S):
             self.slots.look({name: one.task for name, one in list(self.captures.running.items())})
@@ -396,6 +454,7 @@ class Service:
             self.captures.check()
             self.captures.look_at_steps(self.ledger)
             self.report_source_troubles()
+            self._tidy_snapshots()
             state = self.rounds.state
             self.repairs.look(state)
             if state is not None:

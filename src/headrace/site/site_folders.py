@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import UsageError, WireError
+from headrace.model.options import SitesMode
 from headrace.site.folder import Folder
 
 if TYPE_CHECKING:
@@ -22,12 +23,21 @@ SITES_FILE, PART_FILE = "sites.json", "part.json"
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierPart:
+    """A site's part of an earlier plan that other `sites` still run: what they read is kept for them."""
+
+    plan: Plan
+    sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SitePart:
     """What a site is to run; a later part has a higher number. `forced` contracts are promised so many seconds."""
 
     number: int
     plan: Plan
     forced: Mapping[str, float]
+    earlier: tuple[EarlierPart, ...] = ()
 
 
 def site_folder(folder: Folder, site: str) -> Folder:
@@ -40,8 +50,24 @@ def read_sites(folder: Folder) -> tuple[str, ...]:
     return tuple(found["sites"]) if isinstance(found, dict) and isinstance(found.get("sites"), list) else ()
 
 
-def note_sites(folder: Folder, sites: tuple[str, ...]) -> None:
-    folder.write_json(SITES_FILE, {"sites": list(sites)}, is_durable=True)
+def note_sites(folder: Folder, sites: tuple[str, ...], mode: SitesMode) -> None:
+    folder.write_json(SITES_FILE, {"sites": list(sites), "mode": mode.value}, is_durable=True)
+
+
+def read_sites_mode(folder: Folder) -> SitesMode:
+    """Where the sites of a project run, or ran last."""
+    found = folder.read_json(SITES_FILE)
+    if not isinstance(found, dict):
+        return SitesMode.INSIDE
+    return SitesMode(found.get("mode", SitesMode.PROCESSES))
+
+
+def find_part_version(folder: Folder) -> int | None:
+    """Differs when the site was told another part; None if it was told none."""
+    try:
+        return (folder.root / PART_FILE).stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def write_part(folder: Folder, part: SitePart) -> None:
@@ -49,22 +75,34 @@ def write_part(folder: Folder, part: SitePart) -> None:
     from headrace.model.wire import write_wire
 
     folder.prepare()
-    document = write_wire(part.plan, metadata.version("headrace"))
-    found = {"number": part.number, "plan": document, "forced": dict(part.forced)}
+    version = metadata.version("headrace")
+    earlier = [{"plan": write_wire(one.plan, version), "sites": list(one.sites)} for one in part.earlier]
+    found = {
+        "number": part.number,
+        "plan": write_wire(part.plan, version),
+        "forced": dict(part.forced),
+        "earlier": earlier,
+    }
     folder.write_json(PART_FILE, found, indent=None, is_durable=True)
 
 
 def read_part(folder: Folder) -> SitePart | None:
     """What a site was told to run last; None if nothing yet. Raises UnreadableState."""
+    found = folder.read_json(PART_FILE)
+    return None if found is None else read_part_document(folder, found)
+
+
+def read_part_document(folder: Folder, found: Any) -> SitePart:
+    """A part as it is kept in a folder, and sent to a site. Raises UnreadableState."""
     from headrace.model.plan import Plan
     from headrace.model.wire import read_wire
 
-    found = folder.read_json(PART_FILE)
-    if found is None:
-        return None
     try:
-        return SitePart(int(found["number"]), read_wire(found["plan"], Plan), found["forced"])
-    except (WireError, KeyError, TypeError, ValueError) as error:
+        earlier = tuple(
+            EarlierPart(read_wire(one["plan"], Plan), tuple(one["sites"])) for one in found.get("earlier", ())
+        )
+        return SitePart(int(found["number"]), read_wire(found["plan"], Plan), found["forced"], earlier)
+    except (WireError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise folder.unreadable(PART_FILE, str(error)) from error
 
 

@@ -17,6 +17,8 @@ from headrace.run.push.simulated_links import Ends, LinkQueue
 from headrace.site.deliver.progress import CopyProgress
 from headrace.site.engine.late_runner import Absence
 from headrace.site.feeds.pages import FeedTold
+from headrace.site.latencies import EventLatency
+from headrace.site.link_states import LinkState
 from headrace.site.loading import Loading
 from headrace.site.push_state import PushCounts, PushState
 from headrace.site.running import Running
@@ -46,8 +48,8 @@ class ServiceSnapshot:
     or incomplete. `looked` is what the last look found, `records` what became of promises until then. Contracts that
     are `loaded` have a view that can be read. `last_push_s` is by vertex. `sent` are bytes by link, (from, to);
     `simulated` if links are, and `queues` are what is on its way over them. `copies` are how far the copies of
-    contracts are; `now_s` is on the clock that nobody sets. `silent` are links from sites that do not answer, and since
-    when.
+    contracts are; `now_s` is on the clock that nobody sets. `states` are the links from other sites, if these run
+    apart, `waiting` the bytes that are kept for them.
     """
 
     now: int
@@ -74,7 +76,10 @@ class ServiceSnapshot:
     upkeep_s: float = 0.0
     now_s: float = 0.0
     queues: Mapping[Ends, LinkQueue] = field(default_factory=dict)
-    silent: Mapping[Ends, float] = field(default_factory=dict)
+    states: Mapping[Ends, LinkState] = field(default_factory=dict)
+    waiting: Mapping[Ends, int] = field(default_factory=dict)
+    latencies: Mapping[str, EventLatency] = field(default_factory=dict)
+    """By vertex that contracts read."""
 
 
 def take_snapshot(service: Service) -> ServiceSnapshot:
@@ -99,7 +104,9 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         sent=service.accounts.sent.copy(),
         simulated=service.links_take_time,
         queues=service.look_at_links(),
-        silent={} if service.importing is None else service.importing.find_silent(),
+        states=service.find_link_states(),
+        waiting=service.count_waiting(),
+        latencies=service.latencies.find(now),
         slots=tuple(service.slots.found),
         absence=service.absence(),
         error=find_error(service),

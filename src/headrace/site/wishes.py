@@ -38,7 +38,10 @@ class CopyWishes:
 
 
 def promise_exports(plan: Plan, program: Program) -> tuple[Promised, ...]:
-    """What other sites have of this one's vertices, each as fresh as the most demanding contract that needs it."""
+    """What other sites have of this one's vertices, each as fresh as the most demanding contract that needs it.
+
+    Rounds do not know what is there only for sites that run an earlier plan: it is pushed when they ask for it.
+    """
     if not program.exports:
         return ()
     paths = paths_of(plan.graph, (*plan.contracts, *plan.elsewhere))
@@ -50,4 +53,5 @@ def promise_exports(plan: Plan, program: Program) -> tuple[Promised, ...]:
     return tuple(
         Promised(copy.name, copy.task.reads[0], shortest_s.get(copy.name, longest_s), on_demand=True)
         for copy in program.exports.values()
+        if copy.task.reads[0] not in program.kept
     )

@@ -83,9 +83,10 @@ class QueryMaker:
             self.grouped,
             self.grouped,
             self.total,
-            self.union_all,
+            self.combine_sets,
             self.first_of_group,
             self.first_of_all,
+            self.beside_each_other,
         ]
         if not self.portable:
             makers.append(self.make_windowed)
@@ -122,9 +123,17 @@ class QueryMaker:
         aggregates = [self.aggregate(scalars, outermost) for _ in range(self.draw(st.integers(0, 3)))]
         items = [(text, SqlColumn(self.name("k"), family)) for text, family in keys] + aggregates
         listed = ", ".join(f"{text} AS {column.text}" for text, column in items)
-        grouping = f" GROUP BY {', '.join(text for text, _ in keys)}{self.having(scalars)}"
+        grouping = f" GROUP BY {self.sets([text for text, _ in keys])}{self.having(scalars)}"
         text = f"SELECT {listed} FROM {source.text}{self.where(source)}{grouping}"
         return RandomQuery(text, tuple(column for _, column in items))
+
+    def sets(self, keys: list[str]) -> str:
+        """Keys, or sets of them. Over nothing Spark has no row for the empty set, where others have one."""
+        listed, first = ", ".join(keys), keys[0]
+        choices = [listed, listed, listed, f"GROUPING SETS (({listed}), ({first}))"]
+        if not self.portable:
+            choices += [f"ROLLUP ({listed})", f"CUBE ({listed})", f"{first}, GROUPING SETS ((), ({listed}))"]
+        return self.draw(st.sampled_from(choices))
 
     def total(self, depth: int, outermost: bool) -> RandomQuery:
         """Aggregates of everything: one row."""
@@ -146,17 +155,18 @@ class QueryMaker:
         text, family = scalars.aggregate(inexact=False)
         return f" HAVING {scalars.compare(text, family)}"
 
-    def union_all(self, depth: int, outermost: bool) -> RandomQuery:
+    def combine_sets(self, depth: int, outermost: bool) -> RandomQuery:
         first = self.query(max(depth - 1, 0))
         families = tuple(column.family for column in first.columns)
         second = self.select_of(families, max(depth - 1, 0))
         columns = second.columns[: len(families)]
         listed = ", ".join(column.text for column in columns)
         other = f"SELECT {listed} FROM ({second.text}) AS {self.name('u')}"
-        return RandomQuery(f"{self.plain(first)} UNION ALL {other}", first.columns)
+        operator = self.draw(st.sampled_from(SETS))
+        return RandomQuery(f"{self.plain(first)} {operator} {other}", first.columns)
 
     def plain(self, query: RandomQuery) -> str:
-        """Fit to stand beside UNION ALL."""
+        """Fit to stand beside UNION ALL and the like."""
         return f"SELECT * FROM ({query.text}) AS {self.name('u')}"
 
     def first_of_group(self, depth: int, outermost: bool) -> RandomQuery:
@@ -171,6 +181,42 @@ class QueryMaker:
             f"WHERE {outer}.{rank.text} <= {self.draw(st.integers(1, 3))}"
         )
         return RandomQuery(text, (*inner.columns, rank))
+
+    def beside_each_other(self, depth: int, outermost: bool) -> RandomQuery:
+        """Window functions. Those that look at single rows order by every column."""
+        inner, alias = self.query(max(depth - 1, 0)), self.name("q")
+        partition = self.draw(st.sampled_from(("", f"PARTITION BY {alias}.{inner.columns[-1].text} ")))
+        columns = tuple(column for column in inner.columns)
+        by_all = f"({partition}ORDER BY {self.order(columns, alias)}"
+        peers = f"({partition}ORDER BY {self.order(columns[:1], alias)}"
+        made = [
+            self.window_function(columns, alias, (partition, by_all, peers))
+            for _ in range(self.draw(st.integers(1, 2)))
+        ]
+        listed = ", ".join(f"{text} AS {column.text}" for text, column in made)
+        text = f"SELECT {alias}.*, {listed} FROM ({inner.text}) AS {alias}"
+        return RandomQuery(text, (*inner.columns, *(column for _, column in made)))
+
+    def window_function(
+        self, columns: tuple[SqlColumn, ...], alias: str, windows: tuple[str, str, str]
+    ) -> tuple[str, SqlColumn]:
+        partition, by_all, peers = windows
+        value, name = self.draw(st.sampled_from(columns)), self.name("w")
+        text, rows = f"{alias}.{value.text}", f"ROWS BETWEEN {self.draw(st.sampled_from(FRAME_STARTS))} AND CURRENT ROW"
+        choices = (
+            (f"CAST(row_number() OVER {by_all}) AS BIGINT)", Family.BIGINT),
+            (f"CAST(rank() OVER {peers}) AS BIGINT)", Family.BIGINT),
+            (f"CAST(dense_rank() OVER {peers}) AS BIGINT)", Family.BIGINT),
+            (f"lag({text}, {self.draw(st.integers(1, 2))}) OVER {by_all})", value.family),
+            (f"lead({text}) OVER {by_all})", value.family),
+            (f"first_value({text}) OVER {by_all} {rows})", value.family),
+            (f"count({text}) OVER {by_all} {rows})", Family.BIGINT),
+            (f"count(*) OVER {peers})", Family.BIGINT),
+            (f"max({text}) OVER ({partition})", value.family),
+            (f"min({text}) OVER {peers})", value.family),
+        )
+        found, family = self.draw(st.sampled_from(choices))
+        return found, SqlColumn(name, family)
 
     def first_of_all(self, depth: int, outermost: bool) -> RandomQuery:
         inner, alias = self.query(max(depth - 1, 0)), self.name("q")
@@ -191,7 +237,9 @@ class QueryMaker:
         time = scalars.column(Family.TIMESTAMP)
         if time is None:
             return self.total(depth, outermost)
-        window = f"window({time}, {self.draw(st.sampled_from(WINDOWS))})"
+        window = f"{self.draw(st.sampled_from(('window', 'session_window')))}({time}, {{}})"
+        lengths = WINDOWS if window.startswith("window") else GAPS
+        window = window.format(self.draw(st.sampled_from(lengths)))
         aggregates = [self.aggregate(scalars, outermost) for _ in range(self.draw(st.integers(1, 2)))]
         start = SqlColumn(self.name("w"), Family.TIMESTAMP)
         listed = ", ".join(f"{text} AS {column.text}" for text, column in aggregates)
@@ -272,4 +320,7 @@ class QueryMaker:
         return f"{stem}{self.used}"
 
 
+SETS = ("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
+GAPS = ("'1 second'", "'10 minutes'", "'1 day'", "'40 days'")
+FRAME_STARTS = ("UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW")
 WINDOWS = ("'10 minutes'", "'1 day'", "'30 minutes', '10 minutes'", "'1 hour', '30 minutes', '5 minutes'")

@@ -193,13 +193,43 @@ class ScalarText:
 
     def aggregate(self, *, inexact: bool) -> tuple[str, Family]:
         """An aggregate and the family of its values; sums and averages of doubles only where `inexact` is allowed."""
-        function = self.draw(st.sampled_from(("COUNT(*)", "COUNT", "COUNT", "SUM", "SUM", "AVG", "MIN", "MAX")))
+        function = self.draw(st.sampled_from(("COUNT(*)", "COUNT", "COUNT", "SUM", "SUM", "AVG", "MIN", "MAX", "")))
         if function == "COUNT(*)":
             return function, Family.BIGINT
+        if not function:
+            return self._other_aggregate(inexact)
         family = self.draw(st.sampled_from(self._arguments(function, inexact)))
         distinct = self.draw(st.sampled_from(("", "", "DISTINCT ")))
         condition = self.draw(st.sampled_from(("", "", "", f" FILTER (WHERE {self.make(Family.BOOLEAN, 1)})")))
         return f"{function}({distinct}{self.make(family, 1)}){condition}", _result(function, family)
+
+    def _other_aggregate(self, inexact: bool) -> tuple[str, Family]:
+        """Aggregates that have one answer everywhere, apart from the last digits of doubles where `inexact`."""
+        doubles: tuple[str, ...] = ("STDDEV_SAMP", "VAR_POP", "COVAR_SAMP", "PERCENTILE_CONT") if inexact else ()
+        doubles += ("CORR",) if inexact and not self.portable else ()  # engines differ where nothing varies
+        choices = (*doubles, "BOOL_AND", "BOOL_OR", "BIT_AND", "BIT_XOR", "LISTAGG", "COUNT DISTINCT")
+        condition = self.draw(st.sampled_from(("", "", f" FILTER (WHERE {self.make(Family.BOOLEAN, 1)})")))
+        match self.draw(st.sampled_from(choices)):
+            case "STDDEV_SAMP" | "VAR_POP" as function:
+                return f"{function}({self.make(Family.INT, 1)}){condition}", Family.DOUBLE
+            case "CORR" | "COVAR_SAMP" as function:
+                pair = f"{self.make(Family.INT, 1)}, {self.make(Family.INT, 1)}"
+                return f"{function}({pair}){condition}", Family.DOUBLE
+            case "PERCENTILE_CONT":
+                fraction = self.draw(st.sampled_from(("0.25", "0.5", "1.0")))
+                order = f"{self.make(Family.INT, 1)}{self.draw(st.sampled_from(('', ' DESC')))}"
+                return f"PERCENTILE_CONT({fraction}) WITHIN GROUP (ORDER BY {order}){condition}", Family.DOUBLE
+            case "BOOL_AND" | "BOOL_OR" as function:
+                return f"{function}({self.make(Family.BOOLEAN, 1)}){condition}", Family.BOOLEAN
+            case "LISTAGG":
+                text = self.make(Family.STRING, 1)
+                order = f"{text}{self.draw(st.sampled_from(('', ' DESC')))}"
+                return f"LISTAGG({text}, '/') WITHIN GROUP (ORDER BY {order}){condition}", Family.STRING
+            case "COUNT DISTINCT":
+                both = f"{self.make(Family.INT, 1)}, {self.make(Family.STRING, 1)}"
+                return ("COUNT(*)" if self.portable else f"COUNT(DISTINCT {both}){condition}"), Family.BIGINT
+            case function:
+                return f"{function}({self.make(Family.INT, 1)}){condition}", Family.INT
 
     def _arguments(self, function: str, inexact: bool) -> tuple[Family, ...]:
         if function == "SUM":

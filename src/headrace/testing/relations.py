@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal, conjunction
 from headrace.model.relation import (
     Aggregate,
-    AggregateCall,
-    AggregateFunction,
     Distinct,
     Field,
     Filter,
@@ -20,27 +18,33 @@ from headrace.model.relation import (
     JoinKind,
     Order,
     Output,
+    Over,
     Projection,
     Ranking,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     fields_of,
 )
 from headrace.model.types import (
-    BIGINT,
     BOOLEAN,
     DAY_TIME,
-    DOUBLE,
     INTEGERS,
     TIMESTAMP,
+    Array,
     Decimal,
     Type,
 )
+from headrace.testing.aggregate_calls import EXACT, aggregate_call
 from headrace.testing.expressions import ScalarMaker
 from headrace.testing.tables import COLUMN_TYPES, SCHEMA, Schema
+from headrace.testing.window_calls import window_calls
+
+_EXACT_NUMBERS = tuple(type_ for type_ in COLUMN_TYPES if type_ in INTEGERS or isinstance(type_, Decimal))
 
 
 @st.composite
@@ -71,7 +75,11 @@ class RelationMaker:
             self.distinct,
             self.aggregate,
             self.windows,
+            self.sessions,
+            self.unfold,
             self.top_k,
+            self.top_k,
+            self.over,
         )
         return self.draw(st.sampled_from(makers))(depth - 1)
 
@@ -138,18 +146,28 @@ class RelationMaker:
         scalars = self.scalars(fields_of(input_))
         key_types = self.draw(st.lists(st.sampled_from(COLUMN_TYPES), max_size=2))
         keys = tuple(Output(self.name("k"), scalars.make(type_, 1)) for type_ in key_types)
-        calls = tuple(self.aggregate_call(scalars) for _ in range(self.draw(st.integers(0 if keys else 1, 3))))
+        count = self.draw(st.integers(0 if keys else 1, 3))
+        calls = tuple(
+            aggregate_call(self.draw, self.name("a"), scalars, EXACT, summed=_EXACT_NUMBERS) for _ in range(count)
+        )
         return Aggregate(input_, keys, calls)
 
-    def aggregate_call(self, scalars: ScalarMaker) -> AggregateCall:
-        function = self.draw(st.sampled_from(tuple(AggregateFunction)))
-        if function == AggregateFunction.COUNT and self.draw(st.booleans()):
-            return AggregateCall(self.name("a"), function, None, False, BIGINT)
-        numeric = function in (AggregateFunction.SUM, AggregateFunction.AVG)
-        argument = scalars.make(self.draw(st.sampled_from([t for t in COLUMN_TYPES if not numeric or _is_exact(t)])), 1)
-        return AggregateCall(
-            self.name("a"), function, argument, self.draw(st.booleans()), _result(function, argument.type)
-        )
+    def unfold(self, depth: int) -> Relation:
+        """Arrays of one or two columns, of up to three elements, some of them NULL."""
+        input_ = self.relation(depth)
+        scalars = self.scalars(fields_of(input_))
+        kept = tuple(Output(field.name, Column(field.name, field.type)) for field in fields_of(input_))
+        arrays = tuple(self.array(scalars) for _ in range(self.draw(st.integers(1, 2))))
+        place = self.name("place") if self.draw(st.booleans()) else None
+        names = tuple(array.name for array in arrays)
+        return Unfold(Projection(input_, (*kept, *arrays)), names, place, self.draw(st.booleans()))
+
+    def array(self, scalars: ScalarMaker) -> Output:
+        type_ = self.draw(st.sampled_from(COLUMN_TYPES))
+        made = tuple(scalars.make(type_, 0) for _ in range(self.draw(st.integers(1, 3))))
+        array = Call("array", made, Array(type_))
+        shown = scalars.make(BOOLEAN, 0)
+        return Output(self.name("e"), Call("case", (shown, array, Literal(None, array.type)), array.type))
 
     def windows(self, depth: int) -> Relation:
         input_ = self.relation(depth)
@@ -158,6 +176,13 @@ class RelationMaker:
         size = slide * self.draw(st.sampled_from((1, 1, 3)))
         offset = self.draw(st.sampled_from((0, 0, 300_000)))
         return Windows(input_, time, size, slide, offset, self.name("start"), self.name("end"))
+
+    def sessions(self, depth: int) -> Relation:
+        input_ = self.relation(depth)
+        scalars = self.scalars(fields_of(input_))
+        partition = tuple(scalars.make(t, 0) for t in self.draw(st.lists(st.sampled_from(COLUMN_TYPES), max_size=1)))
+        gap = self.draw(st.sampled_from((1, 600_000, 3_600_000, 86_400_000)))
+        return Sessions(input_, partition, scalars.make(TIMESTAMP, 0), gap, self.name("start"), self.name("end"))
 
     def top_k(self, depth: int) -> Relation:
         input_ = self.relation(depth)
@@ -177,25 +202,20 @@ class RelationMaker:
             rank_name=self.name("rank") if self.draw(st.booleans()) else None,
         )
 
+    def over(self, depth: int) -> Relation:
+        input_ = self.relation(depth)
+        scalars = self.scalars(fields_of(input_))
+        partition = tuple(scalars.make(t, 0) for t in self.draw(st.lists(st.sampled_from(COLUMN_TYPES), max_size=1)))
+        order_types = self.draw(st.lists(st.sampled_from(COLUMN_TYPES), max_size=2))
+        order = tuple(
+            Order(scalars.make(t, 0), self.draw(st.booleans()), self.draw(st.booleans())) for t in order_types
+        )
+        calls = window_calls(self.draw, fields_of(input_), order, lambda: self.name("w"), exact=True)
+        return Over(input_, partition, order, calls)
+
     def scalars(self, fields: tuple[Field, ...]) -> ScalarMaker:
         return ScalarMaker(self.draw, fields)
 
     def name(self, stem: str) -> str:
         self.used += 1
         return f"{stem}{self.used}"
-
-
-def _is_exact(type_: Type) -> bool:
-    return type_ in INTEGERS or isinstance(type_, Decimal)
-
-
-def _result(function: AggregateFunction, argument: Type) -> Type:
-    """Spark's result types."""
-    if function == AggregateFunction.COUNT:
-        return BIGINT
-    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        return argument
-    if isinstance(argument, Decimal):
-        extra, scale = (10, 0) if function == AggregateFunction.SUM else (4, 4)
-        return Decimal(min(38, argument.precision + extra), argument.scale + scale)
-    return DOUBLE if function == AggregateFunction.AVG else BIGINT

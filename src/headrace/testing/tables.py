@@ -25,6 +25,7 @@ from headrace.model.types import (
     INT,
     STRING,
     TIMESTAMP,
+    Array,
     Decimal,
     Row,
     Type,
@@ -125,7 +126,10 @@ def values(type_: Type, *, extreme: bool = False) -> st.SearchStrategy[Value]:
 
 
 def _pool(type_: Type) -> tuple[Value, ...]:
-    """Decimals of any size have zero and their smallest numbers."""
+    """Decimals of any size have zero and their smallest numbers; arrays have up to two elements."""
+    if isinstance(type_, Array):
+        first, *more = _pool(type_.element)
+        return (), (first,), (*more[:1], first)
     if type_ in POOLS or not isinstance(type_, Decimal):
         return POOLS[type_]
     return tuple(decimal.Decimal(digits).scaleb(-type_.scale) for digits in (0, 1, -2))

@@ -24,11 +24,15 @@ CREATE = """
 CREATE TYPE mood AS ENUM ('sad', 'so la la');
 CREATE DOMAIN price AS numeric(8,3);
 CREATE DOMAIN code AS char(5);
+CREATE DOMAIN feeling AS mood;
+CREATE TYPE place AS (street text, number int);
 CREATE TABLE "Ding" (
     k int PRIMARY KEY, "Größe (cm)" smallint, big bigint, yes boolean, r real, d double precision, n numeric(20,4),
     free numeric, t text, vc varchar(9), c char(3), u uuid, j json, jb jsonb, m mood, p price, by bytea, da date,
     ts timestamp, tz timestamptz, ia int[], ta text[], na numeric(5,1)[], tza timestamptz[], cd code,
-    xml_is_left_out xml)
+    tm time, tmz timetz(3), iv interval, ip inet, fe feeling, ma mood[], pl place, pla place[], ra int4range,
+    tma time[], bits bit varying(8), wide numeric(60,20), wn numeric(50,2), cents numeric(5,-2),
+    money_is_left_out money)
 """
 
 INSERT = """
@@ -36,12 +40,14 @@ INSERT INTO "Ding" VALUES
     (1, -5, 9223372036854775807, true, 1.5, 0.1, 1234567890123456.7891, 3.14, 'naïve 🐘', 'it''s', 'ab',
      'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"a":  1}', '{"b":2}', 'so la la', 7.5, '\\x00ff', '2026-02-28',
      '2026-02-28 01:02:03.000004', '2026-02-28 01:02:03.5+05:30', '{1,NULL,3}', '{"a b",NULL,"NULL",""}', '{1.5,-2}',
-     '{2026-02-28 00:00:00+01}', ' x', NULL),
+     '{2026-02-28 00:00:00+01}', ' x', '01:02:03.5', '01:02:03+02', '1 year 2 days 03:00', '10.0.0.1/8', 'sad',
+     '{sad,NULL,"so la la"}', ('High St', 7), ARRAY[('a b', 1)::place, NULL], '[1,5)', '{01:00,NULL}', B'101',
+     1.5, 123456789012345678901234567890.12, 12345, 3),
     (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', '', '', NULL, NULL, NULL, NULL, NULL, '', NULL, NULL, NULL, '{}',
-     NULL, NULL, NULL, '', NULL),
+     NULL, NULL, NULL, '', REST),
     (3, 0, 0, false, 'NaN', '-Infinity', -0.0001, 1e-18, E'tab\\tline\\n\\\\', NULL, NULL, NULL, NULL, NULL, 'sad', -1,
-     NULL, 'infinity', '-infinity', 'infinity', NULL, NULL, NULL, NULL, NULL, NULL)
-"""
+     NULL, 'infinity', '-infinity', 'infinity', NULL, NULL, NULL, NULL, NULL, REST)
+""".replace("REST", ", ".join(["NULL"] * 15))
 
 FIRST: dict[str, Any] = {
     "k": 1,
@@ -69,6 +75,20 @@ FIRST: dict[str, Any] = {
     "na": [Number("1.5"), Number("-2.0")],
     "tza": [dt.datetime(2026, 2, 27, 23, tzinfo=dt.UTC)],
     "cd": " x",
+    "tm": "01:02:03.5",
+    "tmz": "01:02:03+02",
+    "iv": "1 year 2 days 03:00:00",
+    "ip": "10.0.0.1/8",
+    "fe": "sad",
+    "ma": ["sad", None, "so la la"],
+    "pl": '("High St",7)',
+    "pla": ['("a b",1)', None],
+    "ra": "[1,5)",
+    "tma": ["01:00:00", None],
+    "bits": "101",
+    "wide": Number("1.500000000000000000"),
+    "wn": Number("123456789012345678901234567890.12"),
+    "cents": Number("12300"),
 }
 
 

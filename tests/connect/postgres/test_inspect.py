@@ -210,9 +210,9 @@ def test_what_is_declared_wins_over_what_is_measured(execute: Execute, postgres_
             "ALTER TABLE public.t ALTER COLUMN n DROP EXPRESSION;   or do without it",
         ),
         (
-            "CREATE TABLE t (id int PRIMARY KEY, p point)",
+            "CREATE TABLE t (id int PRIMARY KEY, p money)",
             {"columns": (SourceColumn("id", types.INT), SourceColumn("p", types.STRING))},
-            'column "p" of source "s" has type point, which is not handled',
+            'column "p" of source "s" has type money, which is not handled',
             "remove it from `columns`, or keep a copy as text in another column",
         ),
     ],
@@ -229,7 +229,7 @@ def test_each_finding_comes_with_its_fix(
 
 
 def test_columns_that_cannot_be_captured_are_left_out_with_a_warning(execute: Execute, postgres_dsn: str) -> None:
-    execute("CREATE TABLE t (id int PRIMARY KEY, p point, n int GENERATED ALWAYS AS (id + 1) STORED)")
+    execute("CREATE TABLE t (id int PRIMARY KEY, p money, n int GENERATED ALWAYS AS (id + 1) STORED)")
     found, problems = inspect(source("t"), postgres_dsn)
     assert [column.name for column in found.columns or ()] == ["id"]
     assert [problem.severity for problem in problems] == [Severity.WARNING, Severity.WARNING]
@@ -254,18 +254,21 @@ def test_columns_for_which_postgresql_answers_otherwise_are_named(execute: Execu
     execute("""
         CREATE TABLE t (
             id int PRIMARY KEY, c char(5), n numeric, exact numeric(20,19), plain text, bytes text COLLATE "C",
-            several numeric[], unused numeric)
+            several numeric[], unused numeric, lasts interval, at time(3)[], fits int4range)
     """)
     found, _ = inspect(source("t"), postgres_dsn)
     used = tuple(column for column in found.columns or () if column.name != "unused")
     problems = list(inspect_differences(postgres_dsn, [dataclasses.replace(found, columns=used)]))
     assert {problem.severity for problem in problems} == {Severity.WARNING}
+    as_text = "and is read as text: = and < compare texts"
     rounded = "is numeric without a number of digits: it is rounded to 18 digits after the point here"
     assert [problem.message for problem in problems] == [
         'column "c" of public.t has type character(5), and is read without the spaces that fill it up: '
         "LIKE, octet_length and comparisons with texts that end in spaces may differ from PostgreSQL",
         f'column "n" of public.t {rounded}, and 20 digits before it are the most',
         f'column "several" of public.t {rounded}, and 20 digits before it are the most',
+        f'column "lasts" of public.t has type interval, {as_text}',
+        f'column "at" of public.t has type time(3) without time zone[], {as_text}',
     ]
 
 

@@ -56,7 +56,8 @@ UNDERSTOOD = {
     "takings": "SELECT Shop, day, count(*) AS n, sum(price) AS p, sum(exact) AS e FROM sales GROUP BY Shop, day",
     "pairs": "SELECT a.id, b.id AS other FROM sales a JOIN sales b ON a.Shop = b.Shop AND a.id < b.id",
 }
-RANKED = "SELECT id, Shop, row_number() OVER (PARTITION BY Shop ORDER BY day) AS place FROM sales"
+RANKED = """SELECT id, Shop, row_number() OVER (PARTITION BY Shop ORDER BY day) AS place,
+    regr_count(id, id) OVER () AS n FROM sales"""
 
 
 def sale(n: int) -> Row:

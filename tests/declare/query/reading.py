@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,9 @@ SHOP: Mapping[str, Source] = by_name(
     ),
     source("items", "order_id bigint, line int, product string, price decimal(8,2)", "order_id line"),
     source("clicks", "customer bigint, page string, at timestamp", kind=SourceKind.STREAM, time="at"),
+    replace(
+        source("calls", "customer bigint, at timestamp", kind=SourceKind.STREAM, time="at"), joins_as_of_event=True
+    ),
     source("views", "customer bigint, page string, at timestamp", kind=SourceKind.STREAM, time="at"),
 )
 

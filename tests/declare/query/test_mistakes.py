@@ -131,6 +131,11 @@ from tests.declare.query.reading import SHOP, mistake, mistakes
             '"soon" is not an interval',
             "write it like '10 minutes' or '1 day 2 hours'",
         ),
+        (
+            "SELECT paid + INTERVAL »'1 day 02:30' AS x FROM orders",
+            '"1 day 02:30" is not an interval',
+            "write it like '10 minutes' or '1 day 2 hours'",
+        ),
     ],
 )
 def test_a_mistake_is_named_placed_and_corrected(sql: str, message: str, hint: str | None):

@@ -6,7 +6,8 @@ from functools import cache
 
 from headrace import Project
 from headrace.model.catalogue import Catalogue, Contract
-from headrace.model.plan import Plan, PlanOptions, Sharing
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan_modes import Sharing
 from headrace.plan.make import make_plan
 from tests.plan.share.projects import with_contracts
 from tests.plan.written import contract

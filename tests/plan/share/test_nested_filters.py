@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.model.plan import Operator, Plan, PlanOptions, Sharing
+from headrace.model.plan import Operator, Plan, PlanOptions
+from headrace.model.plan_modes import Sharing
 from headrace.plan.check import check_document
 from headrace.plan.check.predicates import implies
 from headrace.plan.document import plan_document

@@ -13,7 +13,8 @@ from headrace import Project
 from headrace.declare.sql import read_query
 from headrace.meaning.evaluate import evaluate
 from headrace.model.catalogue import Catalogue, Contract
-from headrace.model.plan import Operator, Plan, PlanOptions, Sharing
+from headrace.model.plan import Operator, Plan, PlanOptions
+from headrace.model.plan_modes import Sharing
 from headrace.model.relation import Field
 from headrace.plan.canonical.block_relation import relation_of
 from headrace.plan.canonical.blocks import blocks_of

@@ -11,7 +11,8 @@ import pytest
 from headrace import Project
 from headrace.model.block import DerivationKind
 from headrace.model.catalogue import Catalogue, Contract
-from headrace.model.plan import Plan, PlanOptions, Sharing
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan_modes import Sharing
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan

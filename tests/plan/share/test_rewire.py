@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bench.workloads.table1 import Setting, make_table1
-from headrace.model.plan import Method, Operator, PlanOptions, Sharing
+from headrace.model.plan import Operator, PlanOptions
+from headrace.model.plan_modes import Method, Sharing
 from headrace.plan.make import make_plan
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.keeps import keeps_all, late_contracts

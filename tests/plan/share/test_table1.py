@@ -9,7 +9,8 @@ import pytest
 
 from bench.workloads.table1 import Setting, make_table1
 from headrace.app.project import load_project
-from headrace.model.plan import ContractOrder, Method, Plan, PlanOptions, Sharing
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan_modes import ContractOrder, Method, Sharing
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan

@@ -11,7 +11,8 @@ import pytest
 
 from headrace import Project
 from headrace.model.catalogue import Catalogue
-from headrace.model.plan import Method, Plan, PlanOptions, Sharing, WideArea
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan_modes import Method, Sharing, WideArea
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import score

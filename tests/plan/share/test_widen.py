@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from headrace.model.plan import ContractOrder, Operator, Plan, PlanOptions
+from headrace.model.plan import Operator, Plan, PlanOptions
+from headrace.model.plan_modes import ContractOrder
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.share.change import add_contract

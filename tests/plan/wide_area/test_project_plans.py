@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from headrace import Project
 from headrace.model.catalogue import Catalogue
-from headrace.model.plan import Operator, Plan, PlanOptions, Prefer, WideArea
+from headrace.model.plan import Operator, Plan, PlanOptions
+from headrace.model.plan_modes import Prefer, WideArea
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan

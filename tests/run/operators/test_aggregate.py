@@ -27,29 +27,20 @@ from headrace.model.relation import (
     Windows,
     fields_of,
 )
-from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, FRACTIONS, INT, STRING, TIMESTAMP, Decimal, Row, Type, Value
+from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Row, Type, Value
 from headrace.run.operators.aggregate import accumulate, group_fields, initial, keeps_totals, make_outputs, state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepare, prepared_fields
+from headrace.run.operators.running import TOTALS
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing import SCHEMA
+from headrace.testing.aggregate_calls import aggregate_call, result_type
 from headrace.testing.expressions import ScalarMaker
-from headrace.testing.tables import COLUMN_TYPES, MONEY
+from headrace.testing.tables import COLUMN_TYPES
 from tests.run.operators.histories import STAMPS, History, Kept, at_time, bag_of, histories
 
 SOURCE = SCHEMA["r"]
 SCAN = Scan("r", "r", tuple(c.name for c in SOURCE.columns or ()), tuple(c.type for c in SOURCE.columns or ()))
 MINUTE = 60_000
-
-
-def result_type(function: AggregateFunction, argument: Type) -> Type:
-    if function is AggregateFunction.COUNT:
-        return BIGINT
-    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        return argument
-    if isinstance(argument, Decimal):
-        extra, scale = (10, 0) if function is AggregateFunction.SUM else (4, 4)
-        return Decimal(argument.precision + extra, argument.scale + scale)
-    return DOUBLE if function is AggregateFunction.AVG or argument in FRACTIONS else BIGINT
 
 
 @st.composite
@@ -58,7 +49,9 @@ def aggregations(draw: st.DrawFn, *, totals: bool) -> tuple[Aggregation, tuple[O
     scalars = ScalarMaker(draw, fields_of(SCAN))
     key_types = draw(st.lists(st.sampled_from(COLUMN_TYPES), max_size=2))
     keys = tuple(Output(f"key{i}", scalars.make(type_, 1)) for i, type_ in enumerate(key_types))
-    calls = tuple(draw(call(f"call{i}", scalars, totals)) for i in range(draw(st.integers(0 if keys else 1, 3))))
+    functions = tuple(sorted(TOTALS)) if totals else tuple(AggregateFunction)
+    count = draw(st.integers(0 if keys else 1, 3))
+    calls = tuple(aggregate_call(draw, f"call{i}", scalars, functions, distinct=not totals) for i in range(count))
     aggregation = Aggregation(keys, calls, window, None)
     above = ScalarMaker(draw, group_fields(aggregation))
     having = draw(st.none() | st.just(0).map(lambda _: above.make(BOOLEAN, 1)))
@@ -71,19 +64,6 @@ def windows() -> st.SearchStrategy[Window]:
     time = Column("r.at", TIMESTAMP)
     lengths = st.sampled_from(((60, 60, 0), (60, 20, 5), (50, 20, 0), (10, 30, 7)))
     return lengths.map(lambda m: Window(time, m[0] * MINUTE, m[1] * MINUTE, m[2] * MINUTE, "from", "to"))
-
-
-@st.composite
-def call(draw: st.DrawFn, name: str, scalars: ScalarMaker, totals: bool) -> AggregateCall:
-    additive = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG)
-    function = draw(st.sampled_from(additive if totals else tuple(AggregateFunction)))
-    if function is AggregateFunction.COUNT and draw(st.booleans()):
-        return AggregateCall(name, function, None, False, BIGINT)
-    numbers = (INT, BIGINT, DOUBLE, MONEY)
-    summed = function in (AggregateFunction.SUM, AggregateFunction.AVG)
-    argument = scalars.make(draw(st.sampled_from(numbers if summed else COLUMN_TYPES)), 1)
-    distinct = not totals and draw(st.booleans())
-    return AggregateCall(name, function, argument, distinct, result_type(function, argument.type))
 
 
 def relation_of(aggregation: Aggregation, shown: tuple[Output, ...]) -> Relation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from headrace.meaning.scalar import NOTHING
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.relation import Field
-from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, Row, Value
+from headrace.model.types import BIGINT, BOOLEAN, DAY_TIME, DOUBLE, INT, TIMESTAMP, Row, Value
 from headrace.run.operators.expressions import column_of, keep
 from headrace.run.operators.vectors import vector_of
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
@@ -36,8 +37,26 @@ def expressions(draw: st.DrawFn) -> Expr:
 
 @given(st.data())
 def test_a_column_is_what_its_rows_are(data: st.DataObject):
-    expr = data.draw(expressions())
-    table = table_of(data.draw(st.lists(rows(SCHEMA["r"], extreme=True), max_size=6)))
+    check_column(data.draw(expressions()), table_of(data.draw(st.lists(rows(SCHEMA["r"], extreme=True), max_size=6))))
+
+
+AT = Column("at", TIMESTAMP)
+SPANS = (dt.timedelta(), dt.timedelta(microseconds=1), dt.timedelta(days=-40, hours=3), dt.timedelta(days=700_000))
+TIMES = [
+    *(Call(sign, (AT, Literal(span, DAY_TIME)), TIMESTAMP) for sign in ("+", "-") for span in SPANS),
+    *(
+        Call("window_start", (AT, Literal(slide, BIGINT), Literal(offset, BIGINT)), TIMESTAMP)
+        for slide, offset in ((60_000, 0), (7, 3), (40 * 86_400_000, 86_400_000))
+    ),
+]
+
+
+@given(st.sampled_from(TIMES), st.lists(rows(SCHEMA["r"], extreme=True), max_size=6))
+def test_times_are_shifted_as_their_rows_are(expr: Expr, found: list[Row]):
+    check_column(expr, table_of(found))
+
+
+def check_column(expr: Expr, table: pa.Table) -> None:
     value = row_of((expr,), tuple(field.name for field in FIELDS), NOTHING)
     try:
         expected = [value(row) for row in rows_of_arrow(table)]

@@ -356,3 +356,25 @@ def test_rounds_that_are_never_interrupted_keep_promises_too(load: float, steps:
     simulation = RoundSimulation(contracts, 2, True, random.Random(4), starts, steps=steps)
     simulation.run(600.0)
     assert simulation.violations() == 0
+
+
+# Streaming
+
+
+def streaming(freshness_s: float = 45.0) -> Paths:
+    return Paths({"source": (), "c": ("source",)}, (Promised("c", "c", freshness_s, streaming=True),))
+
+
+@given(st.floats(0.0, 100.0), st.floats(0.0, 100.0), st.floats(0.0, 5.0))
+def test_a_streaming_contract_is_due_whenever_something_is_captured(age_s: float, behind_s: float, fixed_s: float):
+    scene = scene_of(Line(fixed_s, 0.1), age_s, behind_s)
+    found = next_pushes(streaming(), scene)
+    if scene.watermarks["source"] > scene.times["c"]:
+        assert [(one.contract, one.target) for one in found.due] == [("c", scene.watermarks["source"])]
+    else:
+        assert found.due == () and found.next_wake <= scene.now + LOOK_AGAIN
+
+
+def test_a_streaming_contract_is_not_pushed_twice_at_once():
+    scene = replace(scene_of(Line(1.0, 0.1), 10.0), in_flight=frozenset(("c",)))
+    assert next_pushes(streaming(), scene).due == ()

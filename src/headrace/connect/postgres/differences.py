@@ -36,6 +36,9 @@ def _find_in_column(column: ColumnFacts, facts: TableFacts) -> Iterator[tuple[st
         what = f"{name} is numeric without a number of digits: it is rounded to 18 digits after the point here"
         hint = f"ALTER COLUMN {quote_name(column.name)} TYPE numeric(38,10);   with the digits that it needs"
         yield f"{what}, and 20 digits before it are the most", f"ALTER TABLE {facts.sql_name} {hint}"
+    if column.is_written:
+        what = f"{name} has type {column.type_name}, and is read as text: = and < compare texts"
+        yield what, "keep numbers of seconds, or another type that we have, in a column of its own where that matters"
     if not column.deterministic:
         what = f'{name} has collation "{column.sorted_by}", which takes different texts for equal'
         yield (

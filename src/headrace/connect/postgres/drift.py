@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.connect.postgres.facts import ColumnFacts, Hindrance
+from headrace.connect.postgres.facts import HAS_TEXTS, ColumnFacts, Hindrance
 from headrace.connect.postgres.readiness import find_unfit, holds
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.table_look import MissingTable, SeenTable
@@ -89,16 +89,20 @@ def columns_of_relation(session: Connection, relation: Relation) -> tuple[Column
     modifiers = [column.modifier for column in relation.columns]
     rows = session.execute(_TYPES, {"oids": oids, "modifiers": modifiers}).fetchall()
     return tuple(
-        ColumnFacts(column.name, row["type_name"], row["is_enum"], True, False, None, None)
+        ColumnFacts(column.name, row["type_name"], row["as_text"], True, False, None, None)
         for column, row in zip(relation.columns, rows, strict=True)
     )
 
 
-_TYPES = """
+_TYPES = (
+    """
 SELECT CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
             ELSE format_type(c.oid, c.modifier) END AS type_name,
-       coalesce(t.typtype = 'e', false) AS is_enum
+       coalesce("""
+    + HAS_TEXTS
+    + """, false) AS as_text
 FROM unnest(%(oids)s::oid[], %(modifiers)s::int[]) WITH ORDINALITY AS c(oid, modifier, position)
 LEFT JOIN pg_type t ON t.oid = c.oid
 ORDER BY c.position
 """
+)

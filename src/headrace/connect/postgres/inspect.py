@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from headrace.connect.postgres.differences import find_differences
-from headrace.connect.postgres.facts import ColumnFacts, TableFacts, TablePart, UniqueKey
+from headrace.connect.postgres.facts import HAS_TEXTS, ColumnFacts, TableFacts, TablePart, UniqueKey
 from headrace.connect.postgres.fill import fill_source
 from headrace.connect.postgres.readiness import check_table, missing_table
 from headrace.connect.postgres.sessions import Connection, check_version, connect_reading, reason
@@ -184,11 +184,14 @@ SELECT coalesce(sum(pg_relation_size(part)), 0) AS bytes FROM (
 ) AS parts(part)
 """
 
-_COLUMNS: LiteralString = """
+_COLUMNS: LiteralString = (
+    """
 SELECT a.attname::text AS name,
        CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
             ELSE format_type(a.atttypid, a.atttypmod) END AS type_name,
-       t.typtype = 'e' AS is_enum,
+       """
+    + HAS_TEXTS
+    + """ AS as_text,
        NOT a.attnotnull AS nullable,
        a.attgenerated <> '' AS generated,
        s.avg_width::float AS width,
@@ -215,6 +218,7 @@ LEFT JOIN (
 WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
+)
 
 _TABLE_NAMES: LiteralString = """
 SELECT n.nspname::text AS schema, c.relname::text AS name

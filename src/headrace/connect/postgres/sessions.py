@@ -34,7 +34,7 @@ session does, and whoever waits in the queue of a lock holds up all who come lat
 ALL_ROWS = "-c row_security=off"
 """A query that row-level security would filter fails. Otherwise rows would be missing in silence, which the log has."""
 TEXT_FORM = (
-    "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=1 -c bytea_output=hex "
+    "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=1 -c bytea_output=hex -c intervalstyle=postgres "
     f"-c lc_monetary=C -c lc_numeric=C -c lock_timeout={LOCK_WITHIN} "
     "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from headrace.connect.postgres.facts import ColumnFacts, TableForm, TablePart
+from headrace.connect.postgres.facts import HAS_TEXTS, ColumnFacts, TableForm, TablePart
 from headrace.connect.postgres.reading_rights import ReadingRights
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
@@ -91,7 +91,7 @@ def _read_row(row: Mapping[str, Any]) -> SeenTable | MissingTable:
             tuple(TablePart(**one) for one in row["members"] or []),
         ),
         rows=row["rows"] if row["rows"] >= 0 else None,
-        columns=tuple(ColumnFacts(one["name"], one["type_name"], one["is_enum"], True, False, None, None)
+        columns=tuple(ColumnFacts(one["name"], one["type_name"], one["as_text"], True, False, None, None)
                       for one in columns),
         identity_key=tuple(row["identity_key"] or ()),
         primary_key=tuple(row["primary_key"] or ()),
@@ -112,7 +112,8 @@ def _read_row(row: Mapping[str, Any]) -> SeenTable | MissingTable:
 _RIGHTS_FIELDS = ("role", "may_enter", "may_select", "hides_rows")
 _COLUMN_FIELDS = ("name", "number", "type_oid", "modifier", "labels", "written_by")
 
-LOOK: LiteralString = """
+LOOK: LiteralString = (
+    """
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(asked)s::jsonb) AS a(
         source text, schema_name text, table_name text, names text[], key_names text[], publication text,
@@ -146,7 +147,9 @@ SELECT a.source, f.oid::bigint AS oid, f.nspname::text AS schema, f.relname::tex
         JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = a.known_oid) AS renamed,
        (SELECT json_agg(json_build_object(
             'name', x.attname, 'number', x.attnum, 'type_oid', x.atttypid::bigint, 'modifier', x.atttypmod,
-            'written_by', x.xmin::text, 'is_enum', t.typtype = 'e',
+            'written_by', x.xmin::text, 'as_text', """
+    + HAS_TEXTS
+    + """,
             'type_name', CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
                               ELSE format_type(x.atttypid, x.atttypmod) END,
             'labels', coalesce((SELECT json_object_agg(e.oid::text, e.enumlabel ORDER BY e.oid) FROM pg_enum e
@@ -183,3 +186,4 @@ SELECT a.source, f.oid::bigint AS oid, f.nspname::text AS schema, f.relname::tex
        ) AS published
 FROM asked a LEFT JOIN found f ON f.source = a.source
 """
+)

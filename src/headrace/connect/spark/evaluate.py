@@ -22,6 +22,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 from headrace.connect.spark.log_files import ContentsTarget, LogFiles, Written, read_changes, write_contents
 from headrace.connect.spark.relation_text import RelationText
 from headrace.meaning.functions import PYTHON_PREFIX
+from headrace.meaning.json_functions import ONLY_OURS
+from headrace.meaning.scalar_json import POSTGRES
 from headrace.model.expr import Call, Expr, walk
 from headrace.model.log import NEVER, StoredFile
 from headrace.model.relation import Field, Relation, Scan, fields_of, inputs_of, scans_of
@@ -90,10 +92,12 @@ class SparkEvaluator:
         try:
             for scan, name in scans.items():
                 self._contents(scan, tables[scan.source]).createOrReplaceTempView(name)
+            ours = {name: _make_strict(POSTGRES[name]) for name in ONLY_OURS}
+            python = {**self.python, **ours}
             for (function, type_), name in functions.items():
-                if function in self.python:
-                    self.session.udf.register(name, _as_udf(self.python[function], type_))
-            known = {function: name for (function, _), name in functions.items() if function in self.python}
+                if function in python:
+                    self.session.udf.register(name, _as_udf(python[function], type_))
+            known = {function: name for (function, _), name in functions.items() if function in python}
             yield self.session.sql(RelationText(scans, known, self.now).of(relation))
         finally:
             for name in scans.values():
@@ -128,8 +132,13 @@ def _python_calls(relation: Relation) -> frozenset[tuple[str, Type]]:
 
 def _calls(expr: Expr) -> Iterator[tuple[str, Type]]:
     for node in walk(expr):
-        if isinstance(node, Call) and node.function.startswith(PYTHON_PREFIX):
+        if isinstance(node, Call) and (node.function.startswith(PYTHON_PREFIX) or node.function in ONLY_OURS):
             yield node.function.removeprefix(PYTHON_PREFIX), node.type
+
+
+def _make_strict(function: Callable[..., Value]) -> Callable[..., Value]:
+    """NULL if an argument is, as such functions are in our own evaluator."""
+    return lambda *values: None if None in values else function(*values)
 
 
 def _as_udf(function: Callable[..., Value], type_: Type) -> Callable[..., pa.Array]:

@@ -9,6 +9,8 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headrace.connect.spark.aggregate_text import aggregate_text
+from headrace.connect.spark.over_text import OverText
 from headrace.connect.spark.sql_text import SqlNames, normal_text, spark_text
 from headrace.model.expr import FALSE, Call, Expr
 from headrace.model.relation import (
@@ -19,11 +21,14 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Order,
+    Over,
     Projection,
     Ranking,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     fields_of,
@@ -69,8 +74,14 @@ class RelationText:
                 return self._aggregate(relation)
             case Windows():
                 return self._windows(relation)
+            case Sessions():
+                return self._sessions(relation)
+            case Unfold():
+                return self._unfold(relation)
             case TopK():
                 return self._top_k(relation)
+            case Over():
+                return self._over(relation)
             case _:
                 raise AssertionError(f"{type(relation).__name__} is of changes, which have no query")
 
@@ -95,13 +106,13 @@ class RelationText:
         """Keys and arguments are computed below, since a constant in GROUP BY would be a position."""
         names = self._names(relation.input)
         keys = [normal_text(key.expr, names) for key in relation.keys]
-        arguments = [normal_text(call.argument, names) for call in relation.calls if call.argument is not None]
+        arguments = [normal_text(expr, names) for call in relation.calls for expr in call.inputs]
         below = f"SELECT {_write_list(keys + arguments)} FROM ({self.of(relation.input)})"
         columns, position = [f"c{number}" for number in range(len(keys))], len(keys)
         group = f" GROUP BY {', '.join(columns)}" if keys else ""
         for call in relation.calls:
-            columns.append(_aggregate_call(call, f"c{position}"))
-            position += call.argument is not None
+            columns.append(aggregate_text(call, position))
+            position += len(call.inputs)
         return f"SELECT {_write_list(columns)} FROM ({below}){group}"
 
     def _windows(self, windows: Windows) -> str:
@@ -116,6 +127,35 @@ class RelationText:
         columns = [*(f"c{n}" for n in range(width)), "timestamp_micros(s)", f"timestamp_micros(s + {size}L)"]
         return f"SELECT {_write_list(columns)} FROM ({starting}) WHERE s + {size}L > u"
 
+    def _sessions(self, sessions: Sessions) -> str:
+        """Every row with its microseconds `u` and the partition `p`; `s` counts the gaps before it."""
+        gap, width, names = 1000 * sessions.gap_ms, _width(sessions.input), self._names(sessions.input)
+        parts = [normal_text(expr, names) for expr in sessions.partition]
+        keys = ", ".join(f"p{number}" for number in range(len(parts)))
+        given = "".join(f", {part} AS p{number}" for number, part in enumerate(parts))
+        over = f"PARTITION BY {keys}" if keys else ""
+        time = f"unix_micros({spark_text(sessions.time, names)})"
+        timed = f"SELECT * FROM (SELECT *, {time} AS u{given} FROM ({self.of(sessions.input)})) WHERE u IS NOT NULL"
+        gaps = f"SELECT *, u - lag(u) OVER ({over} ORDER BY u) > {gap}L AS g FROM ({timed})"
+        whole = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+        counted = f"SELECT *, count_if(g) OVER ({over} ORDER BY u {whole}) AS s FROM ({gaps})"
+        session = f"PARTITION BY {keys}, s" if keys else "PARTITION BY s"
+        bounds = [f"timestamp_micros(min(u) OVER ({session}))", f"timestamp_micros(max(u) OVER ({session}) + {gap}L)"]
+        columns = [*(f"c{n}" for n in range(width)), *bounds]
+        return f"SELECT {_write_list(columns)} FROM ({counted})"
+
+    def _unfold(self, unfold: Unfold) -> str:
+        """Places counted up to the longest of the arrays; what an array does not have there is NULL."""
+        fields = fields_of(unfold.input)
+        names = [field.name for field in fields]
+        arrays = [names.index(name) for name in unfold.columns]
+        longest = f"greatest({', '.join(f'coalesce(size(c{at}), 0)' for at in arrays)}, 0)"
+        places = f"CASE WHEN {longest} > 0 THEN sequence(1, {longest}) END"
+        view = f"LATERAL VIEW {'OUTER ' if unfold.outer else ''}explode({places}) AS place"
+        columns = [f"try_element_at(c{at}, place)" if at in arrays else f"c{at}" for at in range(len(fields))]
+        columns += [] if unfold.place is None else ["CAST(place AS BIGINT)"]
+        return f"SELECT {_write_list(columns)} FROM ({self.of(unfold.input)}) {view}"
+
     def _top_k(self, top: TopK) -> str:
         names, width = self._names(top.input), _width(top.input)
         order = [_order(part, names) for part in top.order]
@@ -128,6 +168,26 @@ class RelationText:
         columns += [] if top.rank_name is None else ["CAST(place AS BIGINT)"]
         places = f"place > {top.offset} AND place <= {top.offset + top.limit}"
         return f"SELECT {_write_list(columns)} FROM ({ranked}) WHERE {places}"
+
+    def _over(self, over: Over) -> str:
+        """All that is read is computed below, then rows are numbered, then the calls."""
+        names, width = self._names(over.input), _width(over.input)
+        exprs: list[Expr] = [*over.partition, *(part.expr for part in over.order)]
+        aggregates = dict[str, int]()
+        for call in over.calls:
+            if isinstance(call.compute, AggregateCall):
+                aggregates[call.name] = width + len(exprs)
+            exprs += call.inputs
+        columns = [f"c{position}" for position in range(width)]
+        below = (
+            f"SELECT {_write_list([*columns, *(normal_text(e, names) for e in exprs)])} FROM ({self.of(over.input)})"
+        )
+        split = width + len(over.partition)
+        order = [(f"c{split + place}", part) for place, part in enumerate(over.order)]
+        positions = {expr: width + place for place, expr in enumerate(exprs)}
+        text = OverText([f"c{at}" for at in range(width, split)], order, columns, positions, aggregates)
+        numbered = f"SELECT *, {text.place} AS place FROM ({below})"
+        return f"SELECT {_write_list([*columns, *map(text.call, over.calls)])} FROM ({numbered})"
 
 
 def _width(relation: Relation) -> int:
@@ -146,12 +206,6 @@ def _write_list(texts: list[str]) -> str:
 def _order(order: Order, names: SqlNames) -> str:
     direction, nulls = "DESC" if order.descending else "ASC", "FIRST" if order.nulls_first else "LAST"
     return f"{normal_text(order.expr, names)} {direction} NULLS {nulls}"
-
-
-def _aggregate_call(call: AggregateCall, argument: str) -> str:
-    if call.argument is None:
-        return "count(*)"
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
 
 
 def _condition(join: Join, names: SqlNames) -> str:

@@ -9,14 +9,17 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headrace.meaning.array_functions import LAMBDAS
 from headrace.meaning.functions import PYTHON_PREFIX
+from headrace.meaning.json_functions import ONLY_OURS
 from headrace.meaning.scalar_number import EARTH_RADIUS_M
 from headrace.model.errors import ConnectError
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.full_query import backquote
 from headrace.model.types import FRACTIONS, Array, Type, Value
 
-INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "div", "%", "and", "or", "rlike")
+QUOTE = "'"
+INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "div", "%", "and", "or", "rlike", "&", "|", "^")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 _DISTANCE = (
     "(2 * {radius}D * asin(least(1D, sqrt(power(sin((radians({2}) - radians({0})) / 2), 2)"
@@ -49,33 +52,61 @@ def spark_text(expr: Expr, names: SqlNames = NO_NAMES) -> str:
             return _call(expr, [spark_text(argument, names) for argument in arguments], names)
 
 
+_SHAPES: Mapping[str, str] = {
+    "is_null": "({0} IS NULL)",
+    "not": "(NOT {0})",
+    "negate": "(- {0})",
+    "~": "(~ {0})",
+    "cast": "CAST({0} AS {type})",
+    "try_cast": "TRY_CAST({0} AS {type})",
+    "trim_both": "TRIM(BOTH {1} FROM {0})",
+    "trim_leading": "TRIM(LEADING {1} FROM {0})",
+    "trim_trailing": "TRIM(TRAILING {1} FROM {0})",
+    "decimal15": "CAST(format_number({0}, '0.00000000000000E0') AS {type})",
+    "only_row": "CASE WHEN {1} > 1 THEN raise_error('a query used as a value has several rows, and at most one is"
+    " allowed') ELSE {0} END",
+    "element": "{0}[{1}]",
+    "aggregate": "aggregate({0}, {1}, ({2}, {3}) -> {4})",
+    "parse_timestamp": "to_timestamp({0}, {1})",
+    "try_parse_timestamp": "try_to_timestamp({0}, {1})",
+    "yearofweek": "extract(YEAROFWEEK FROM {0})",
+    "second_part": "extract(SECOND FROM {0})",
+    **{name: f"{name}({{0}}, {{1}} -> {{2}})" for name in LAMBDAS},
+    "distance": _DISTANCE.replace("{radius}", str(float(EARTH_RADIUS_M))),
+}
+"""How calls of some functions are written, around their arguments and their type."""
+
+_OTHER_NAMES = {"array_concat": "concat", "array_reverse": "reverse"}
+
+
 def _call(call: Call, texts: list[str], names: SqlNames) -> str:
+    if call.function in _SHAPES:
+        return _SHAPES[call.function].format(*texts, type=call.type)
     match call.function:
-        case "cast":
-            return f"CAST({texts[0]} AS {call.type})"
         case "case":
             branches = zip(texts[:-1:2], texts[1:-1:2], strict=True)
             whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value in branches)
             return f"CASE {whens} ELSE {texts[-1]} END"
         case "in":
             return f"({texts[0]} IN ({', '.join(texts[1:])}))"
-        case "is_null":
-            return f"({texts[0]} IS NULL)"
-        case "not":
-            return f"(NOT {texts[0]})"
-        case "negate":
-            return f"(- {texts[0]})"
         case "like":
             escape = f" ESCAPE {texts[2]}" if len(texts) > 2 else ""
             return f"({texts[0]} LIKE {texts[1]}{escape})"
-        case "distance":
-            return _DISTANCE.format(*texts, radius=float(EARTH_RADIUS_M))
+        case "window_start":
+            time, slide, offset = texts
+            return (
+                f"timestamp_micros(unix_micros({time}) - pmod(unix_micros({time}) - 1000 * {offset}, 1000 * {slide}))"
+            )
+        case "timestampdiff" | "timestampadd":
+            return f"{call.function}({texts[0].strip(QUOTE)}, {', '.join(texts[1:])})"
+        case "lambda_variable":
+            return backquote(f"element {call.arguments[0]}")
         case function if function in INFIX:
             return "(" + f" {function} ".join(texts) + ")"
-        case function if function.startswith(PYTHON_PREFIX):
+        case function if function.startswith(PYTHON_PREFIX) or function in ONLY_OURS:
             return f"{_python(function.removeprefix(PYTHON_PREFIX), names)}({', '.join(texts)})"
         case function:
-            return f"{function}({', '.join(texts)})"
+            return f"{_OTHER_NAMES.get(function, function)}({', '.join(texts)})"
 
 
 def _python(function: str, names: SqlNames) -> str:

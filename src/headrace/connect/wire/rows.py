@@ -8,6 +8,7 @@ from headrace.model.errors import ConnectError
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 AFTER, UPTO = "X-Headrace-After", "X-Headrace-Upto"
+PART, PARTS = "X-Headrace-Part", "X-Headrace-Parts"
 
 
 def write_rows(rows: pa.Table) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from headrace.connect.ledger.holder import this_holder
-from headrace.coordinate.compare.compare import ComparedViews
+from headrace.coordinate.compare.compared import ComparedViews
 from headrace.coordinate.compare.cut import LOOK_EVERY_S
 from headrace.model.errors import HeadraceError, LeaseHeld
 from headrace.model.log import Commit

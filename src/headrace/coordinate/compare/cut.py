@@ -5,6 +5,10 @@ capture has reached the mark of its snapshot; t is the latest time of these mark
 have a later time. This is verified: if something was captured into a cut, the cut is taken again.
 
 A database that cannot be cut is left out, with the reason, and the others are cut without it.
+
+Sites that run elsewhere cannot wait for each other in this way. For them t is chosen ahead, a little later than all
+their clocks (`Cutter.cut_at`): the writers of each site wait from just before its own clock shows t until it has. No
+site waits for another one, and clocks may differ.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import pyarrow.compute as pc
 from headrace.connect.sources import connector_of
 from headrace.model.errors import ConnectError, InputError
 from headrace.model.notes import CutReached, read_notes
+from headrace.run.capture.clock import clock_now
 from headrace.run.capture.spool import spool_log
 from headrace.run.ports import Ledger
 from headrace.run.rows.changes import TIME
@@ -36,6 +41,9 @@ HELD_AT_MOST_S = 3.0
 CAUGHT_UP_WITHIN_S = 60.0
 QUICK_S = 1.5
 """A capture that comes to a mark within this time is not behind."""
+SPARE_S = 0.3
+"""How much sooner writers begin to wait for a time that was chosen than a capture needs to come to a mark."""
+LONGEST_AHEAD_S = 30.0
 GONE = "the service went down during the audit"
 WRITERS = "somebody writes to its database all the time, or a transaction stays open there"
 
@@ -75,6 +83,7 @@ class Cutter:
     cuts: dict[str, SourceCut] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     waited_s: float = 0.0
+    in_the_way: Counter[str] = field(default_factory=Counter)
 
     def open(self, place: ProjectPlace, stack: ExitStack) -> None:
         """Databases whose rows of any time can be read again need no cut."""
@@ -93,22 +102,49 @@ class Cutter:
 
     def cut(self) -> int | None:
         """Their common time; None if no database is left."""
-        in_the_way = Counter[str]()
         while self.cuts:
             try:
                 return self._attempt()
             except InTheWay as found:
-                if self.is_gone():
-                    for name in list(self.cuts):
-                        self._leave_out(name, GONE)
-                    return None
-                in_the_way[found.database] += 1
-                self.say(f"waiting for a moment at which nobody writes: {found.reason}")
-                if found.for_good or in_the_way[found.database] >= ATTEMPTS:
-                    self._leave_out(found.database, found.reason)
-                else:
-                    time.sleep(min(FIRST_PAUSE_S * 2 ** in_the_way[found.database], LONGEST_PAUSE_S))
+                if not self._note_in_the_way(found) and self.cuts:
+                    time.sleep(find_pause_s(self.in_the_way[found.database]))
         return None
+
+    def cut_at(self, t: int) -> str | None:
+        """Cuts all databases at a time that is a little ahead. Why that did not succeed, if another time may; None if
+        it did, or no database is left.
+        """
+        self._on_all(SourceCut.drop_snapshot)
+        try:
+            if self.cuts:
+                self._attempt_at(t)
+            return None
+        except InTheWay as found:
+            self._on_all(SourceCut.drop_snapshot)
+            self._note_in_the_way(found)
+            return found.reason if self.cuts else None
+
+    def _note_in_the_way(self, found: InTheWay) -> bool:
+        """Whether a database is left out from now on: it was asked often enough."""
+        if self.is_gone():
+            for name in list(self.cuts):
+                self._leave_out(name, GONE)
+            return True
+        self.in_the_way[found.database] += 1
+        self.say(f"waiting for a moment at which nobody writes: {found.reason}")
+        if found.for_good or self.in_the_way[found.database] >= ATTEMPTS:
+            self._leave_out(found.database, found.reason)
+            return True
+        return False
+
+    def tell_cut(self, t: int | None) -> Cut:
+        snapshots = {
+            source: cut
+            for name, cut in self.cuts.items()
+            for source in self.databases[name].sources
+            if source not in self.unreadable
+        }
+        return Cut(t, snapshots, dict(self.unreadable), self.waited_s)
 
     def _leave_out(self, name: str, reason: str) -> None:
         self.unreadable |= dict.fromkeys(self.databases.pop(name).sources, reason)
@@ -117,23 +153,50 @@ class Cutter:
             cut.__exit__(None, None, None)
 
     def _attempt(self) -> int:
-        for name, cut in self.cuts.items():
-            with _asking(name):
-                self._catch_up(name, cut)
+        self._catch_up_all()
         try:
-            times = self._hold_writers()
+            times = self._hold_writers(lambda: None)
             t = max(times.values())
-            for name in self.cuts:
-                with _asking(name):
-                    if self._captured_between(self.databases[name], times[name], t):
-                        raise InTheWay(name, WRITERS)
+            self._check_nothing_between(times, t)
         except InTheWay:
             self._on_all(SourceCut.drop_snapshot)
             raise
         return t
 
-    def _hold_writers(self) -> Mapping[str, int]:
-        """The time of each snapshot. Writers wait from when the first lock is asked for."""
+    def _attempt_at(self, t: int) -> None:
+        """Whatever is committed once writers go on is captured later than t, by the same clock: that is verified."""
+        needed_s = self._catch_up_all() + SPARE_S
+        first = next(iter(self.cuts))
+        ahead_s = (t - clock_now()) / 1e6
+        if ahead_s > LONGEST_AHEAD_S:
+            raise InTheWay(first, f"the clock of its site is {ahead_s:.0f} s behind that of others", for_good=True)
+        if ahead_s < needed_s:
+            raise InTheWay(first, "the capture of its database took too long to come to a mark")
+        time.sleep(ahead_s - needed_s)
+        times = self._hold_writers(lambda: _sleep_until(t))
+        for name, reached in times.items():
+            if reached > t:
+                raise InTheWay(name, "the capture of its database is behind")
+        self._check_nothing_between(times, t)
+
+    def _catch_up_all(self) -> float:
+        """The most seconds that a capture takes to come to a mark."""
+        longest_s = 0.0
+        for name, cut in self.cuts.items():
+            with _asking(name):
+                longest_s = max(longest_s, self._catch_up(name, cut))
+        return longest_s
+
+    def _check_nothing_between(self, times: Mapping[str, int], t: int) -> None:
+        for name in self.cuts:
+            with _asking(name):
+                if self._captured_between(self.databases[name], times[name], t):
+                    raise InTheWay(name, WRITERS)
+
+    def _hold_writers(self, wait: Callable[[], None]) -> Mapping[str, int]:
+        """The time of each snapshot. Writers wait from when the first lock is asked for until `wait` has returned, and
+        captures have come to the marks or it takes too long.
+        """
         began = time.monotonic()
         try:
             for name, cut in self.cuts.items():
@@ -145,6 +208,7 @@ class Cutter:
                 with _asking(name):
                     marks[name] = cut.mark()
                     cut.take_snapshot()
+            wait()
             times = self._times_of(marks, HELD_AT_MOST_S)
         finally:
             self._on_all(SourceCut.release)
@@ -154,15 +218,17 @@ class Cutter:
                 raise InTheWay(name, "the capture of its database is behind")
         return times
 
-    def _catch_up(self, name: str, cut: SourceCut) -> None:
-        """Waits until a capture is not behind: writers must not wait for that."""
+    def _catch_up(self, name: str, cut: SourceCut) -> float:
+        """Waits until a capture is not behind: writers must not wait for that. How long it then takes to come to a
+        mark.
+        """
         deadline = time.monotonic() + CAUGHT_UP_WITHIN_S
         while True:
             started = time.monotonic()
             if not self._times_of({name: cut.mark()}, CAUGHT_UP_WITHIN_S) or started > deadline:
                 raise ConnectError("the capture of its database is behind")
-            if time.monotonic() - started < QUICK_S:
-                return
+            if (took_s := time.monotonic() - started) < QUICK_S:
+                return took_s
 
     def _times_of(self, marks: Mapping[str, str], within_s: float) -> Mapping[str, int]:
         """The times at which captures came to marks; without those that did not."""
@@ -193,6 +259,18 @@ class Cutter:
                 let_go(cut)
 
 
+def find_pause_s(attempts: int) -> float:
+    """How long to wait after so many attempts."""
+    return min(FIRST_PAUSE_S * 2.0**attempts, LONGEST_PAUSE_S)
+
+
+def _sleep_until(t: int) -> None:
+    """Returns when our clock is past a time; soon also if it was put back meanwhile."""
+    until = time.monotonic() + HELD_AT_MOST_S
+    while (ahead_s := (t - clock_now()) / 1e6) >= 0 and time.monotonic() < until:
+        time.sleep(min(ahead_s + 0.001, LOOK_EVERY_S))
+
+
 @contextmanager
 def cut_databases(
     reader: ViewReader,
@@ -206,13 +284,7 @@ def cut_databases(
         cutter = Cutter(reader, {one.name: one for one in databases}, say, is_gone)
         cutter.open(place, stack)
         t = cutter.cut()
-        snapshots = {
-            source: cut
-            for name, cut in cutter.cuts.items()
-            for source in cutter.databases[name].sources
-            if source not in cutter.unreadable
-        }
-        yield Cut(t, snapshots, cutter.unreadable, cutter.waited_s)
+        yield cutter.tell_cut(t)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class SourceFile:
 
     def table(self, source: str) -> pa.Table:
         """The rows of a small source: columns named `source.column`."""
-        schema = _schema(self.columns, lambda position: f"{source}.{self.columns[position][0]}")
+        schema = make_schema(self.columns, lambda position: f"{source}.{self.columns[position][0]}")
         return pa.concat_tables([schema.empty_table(), *read_parts(self.path, schema)])
 
 
@@ -54,14 +54,9 @@ class SourceFiles:
 
 
 def read_sources(
-    sources: Mapping[str, Source],
-    queries: Iterable[Query],
-    opened: Opened,
-    folder: Path,
-    say: Callable[[str], None],
+    wanted: Mapping[str, Columns], opened: Opened, folder: Path, say: Callable[[str], None]
 ) -> SourceFiles:
-    """All that the queries read."""
-    wanted = columns_read(sources, queries)
+    """Reads columns of sources into files."""
     files: dict[str, SourceFile] = {}
     unreadable: dict[str, str] = {}
     folder.mkdir(parents=True)
@@ -69,7 +64,7 @@ def read_sources(
         path = folder / f"{number}.parquet"
         try:
             parts = _count_rows(opened.parts(source, columns), source, opened.estimate(source), say)
-            files[source] = SourceFile(path, columns, write_parts(path, _schema(columns), parts))
+            files[source] = SourceFile(path, columns, write_parts(path, make_schema(columns), parts))
         except (ConnectError, EvaluationError, InputError) as error:
             unreadable[source] = f'source "{source}" cannot be read: {first_line(error)}'
     return SourceFiles(files, unreadable)
@@ -152,7 +147,7 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def _schema(columns: Columns, name: Callable[[int], str] = lambda position: f"c{position}") -> pa.Schema:
+def make_schema(columns: Columns, name: Callable[[int], str] = lambda position: f"c{position}") -> pa.Schema:
     return pa.schema([(name(position), arrow_type(type_)) for position, (_, type_) in enumerate(columns)])
 
 

@@ -1,4 +1,5 @@
-"""Measures what it costs to serve each running feed, and keeps that: once it has been level for a while, then weekly.
+"""Measures what it costs to serve each running feed, and keeps that: once it has been level for a while, then weekly,
+and when it has grown much.
 
 Prices are measured by a trial on the feed's own store (`run/feeds/trial.py`), and fitted (`observe/feed_prices.py`).
 What an entry takes in the engine comes on top, as its operators were seen to take it. The ledger keeps the last prices
@@ -25,14 +26,14 @@ from headrace.model.errors import ConnectError, HeadraceError, UnknownName
 from headrace.model.feed_events import CalibrationFailed, FeedCalibrated
 from headrace.model.feed_names import name_trial
 from headrace.model.feed_plan import PlannedPrices
-from headrace.model.feed_prices import FeedCalibration, FeedPrices
+from headrace.model.feed_prices import FeedCalibration, FeedPrices, FeedShape
 from headrace.model.log import Commit, Lease
 from headrace.model.notes import MeasuredPrices, read_document, read_note
 from headrace.observe.feed_prices import FeedWork, fit_prices
 from headrace.plan.feeds.load import assume_prices, price_engine
 from headrace.plan.feeds.prices import choose_prices
 from headrace.run.feeds.page import SECOND, PageRules
-from headrace.run.feeds.trial import TrialResult, run_trial
+from headrace.run.feeds.trial import TrialResult, fit_shape, run_trial
 from headrace.run.ports import FeedTarget, Ledger
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.keepers import FeedKeepers
@@ -45,6 +46,8 @@ LOOK_EVERY_S = 10.0
 LEVEL_FOR_S = 60.0
 """How long a feed has to be as fresh as it promises before it is measured."""
 AGAIN_AFTER_S = 7 * 86_400.0
+GROWN = 4
+"""Times as many events as there were call for measuring again: fetching takes longer in large tables."""
 TRY_AGAIN_AFTER_S = 3600.0
 TURN_WITHIN_S = 60.0
 """How long somebody who asks waits for a calibration that goes on already: as long as one may take."""
@@ -54,19 +57,19 @@ USUAL_FOLLOWS = 20.0
 
 
 def measure_prices(
-    target: FeedTarget, rules: PageRules, depth: int, follows: float, is_ended: Callable[[], bool] = lambda: False
+    target: FeedTarget, rules: PageRules, shape: FeedShape, is_ended: Callable[[], bool] = lambda: False
 ) -> tuple[FeedPrices, TrialResult]:
-    """Prices on a store in which `target` is a trial: of producers with `depth` events, and readers who follow so many.
+    """Prices on a store in which `target` is a trial, of a feed of this shape.
 
     Raises `ConnectError` if the store is away or too busy.
     """
     with tempfile.TemporaryDirectory(prefix="headrace-trial-") as folder:
-        found = run_trial(target, FileStore(Path(folder)), rules, depth, is_ended)
+        found = run_trial(target, FileStore(Path(folder)), rules, shape, is_ended)
     windows = [
         (FeedWork(one.entries, one.pulls, one.batches, one.reads, one.events, one.found, one.steps), one.seconds)
         for one in found.windows
     ]
-    prices = fit_prices(windows, follows)
+    prices = fit_prices(windows, shape.follows)
     assert prices is not None, "a trial has windows enough"
     return prices, found
 
@@ -162,9 +165,9 @@ class FeedCalibrating:
         if target is None:
             raise ConnectError(f'feed "{feed}" is being filled', "try again when `headrace status` shows its lag")
         with self._taking_turn(f'feed "{feed}" is being calibrated'):
-            depth, follows = self._find_shape(kept)
+            shape = self._find_shape(kept)
             trial = target.make_trial(name_trial(kept.project, feed))
-            prices, measured = measure_prices(trial, kept.rules, depth, follows, is_ended)
+            prices, measured = measure_prices(trial, kept.rules, shape, is_ended)
             calibration = FeedCalibration(
                 feed,
                 prices,
@@ -173,8 +176,9 @@ class FeedCalibrating:
                 self.clock() / SECOND,
                 len(measured.windows),
                 measured.seconds,
-                depth,
-                follows,
+                shape.depth,
+                shape.follows,
+                shape.producers,
             )
             self._keep(calibration)
             return calibration
@@ -199,15 +203,15 @@ class FeedCalibrating:
         event = FeedCalibrated(self.clock(), found.feed, entry, entry_error, pull, pull_error, found.cpu_s)
         self.journal.emit(event)
 
-    def _find_shape(self, kept: KeptFeed) -> tuple[int, float]:
-        """Events of a producer that a page can show, and producers that a reader follows: as they are, or as usual."""
-        shown, told = kept.rules.shown, {} if self.deciding is None else self.deciding.tell()
+    def _find_shape(self, kept: KeptFeed) -> FeedShape:
+        """The shape of a feed: as it is, or as feeds usually are."""
+        told = {} if self.deciding is None else self.deciding.tell()
         _, sizes = self.keepers.progress().get(kept.feed.name, (None, None))
         last = told.get(kept.feed.name)
         if sizes is None or last is None or not last.pairs:
-            return shown, USUAL_FOLLOWS
-        depth = round(sizes.events / max(1, last.producers))
-        return max(1, min(shown, depth)), last.pairs / max(1, last.consumers)
+            return FeedShape(kept.rules.shown, 0, USUAL_FOLLOWS)
+        depth = max(1, round(sizes.events / max(1, last.producers)))
+        return FeedShape(depth, last.producers, last.pairs / max(1, last.consumers))
 
     # When
 
@@ -221,9 +225,15 @@ class FeedCalibrating:
         if not waiting.is_clear:
             waiting.is_clear = self._clear(kept, target)
         known = self.find(kept)
-        is_old = known is None or self.clock() / SECOND - known.at_s > AGAIN_AFTER_S
+        is_old = known is None or self.clock() / SECOND - known.at_s > AGAIN_AFTER_S or self._has_grown(kept, known)
         is_time = now_s - waiting.level_since_s >= LEVEL_FOR_S and now_s >= waiting.not_before_s
         return is_old and is_time and not self._turn.locked()  # else somebody measures it just now
+
+    def _has_grown(self, kept: KeptFeed, known: FeedCalibration) -> bool:
+        """Whether prices were measured with so few events that they may be other prices now."""
+        seen = FeedShape(known.depth, known.producers, known.follows)
+        now, then = (fit_shape(shape, kept.rules.shown) for shape in (self._find_shape(kept), seen))
+        return now.depth * now.producers > GROWN * then.depth * then.producers
 
     def _clear(self, kept: KeptFeed, target: FeedTarget) -> bool:
         """Drops what an earlier service may have left of a trial; whether that worked."""

@@ -78,6 +78,7 @@ class RunningFeeds:
             "flipping": flipping,
             "flipping_share": flipping / pairs if pairs and flipping is not None else None,
             "depth": found.depth,
+            "producers": found.producers,
             "follows": found.follows,
             "windows": found.windows,
             "cpu_s": found.cpu_s,

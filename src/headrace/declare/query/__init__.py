@@ -9,8 +9,10 @@
     calls           functions by name, from the allow-list; `arguments` converts what they are given
     stage           where an expression stands: what it may name and what may occur in it
     expressions     sqlglot's expressions -> model.expr; `forms` are those that depend on their parts alone
-    tables, joins   FROM
-    conditions      WHERE and HAVING, with EXISTS and IN; `subqueries` are those used as values
+    tables, joins   FROM; `laterals` name the items before them, `constants` are rows without FROM
+    conditions      WHERE and HAVING, with EXISTS and IN; `subqueries` are those used as values, `quantified` are
+                    EXISTS, IN, ANY and ALL used as values
+    inner_queries   queries that name columns of those around them: `correlation` by equality, else `decorrelate`
     aggregation     GROUP BY, with its `aggregates` and `time_windows`
     ranking         ROW_NUMBER() ... <= k; `limits` is ORDER BY ... LIMIT
     select, sets    whole queries, put together in `queries`

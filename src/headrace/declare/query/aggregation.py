@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NoReturn
 
 from sqlglot import exp
 
 from headrace.declare.query import operators
+from headrace.declare.query.aggregate_syntax import called_function
 from headrace.declare.query.aggregates import aggregates_in, read_aggregate
+from headrace.declare.query.correlation import split_condition
 from headrace.declare.query.environment import Purpose
 from headrace.declare.query.expressions import read_value
+from headrace.declare.query.grouping_sets import GroupingMark, group_by_sets, written_sets
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import same_name
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
-from headrace.declare.query.time_windows import is_time_window, open_window
-from headrace.model.expr import Call, Column, Expr, columns_of
-from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, fields_of
-from headrace.model.types import BOOLEAN, INTERVALS, NULL
+from headrace.declare.query.time_windows import close_sessions, is_time_window, open_window
+from headrace.model.dialect import SqlDialect
+from headrace.model.expr import Call, Column, Expr, Literal
+from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, Relation, fields_of
+from headrace.model.types import BIGINT, BOOLEAN, INT, INTERVALS, NULL, TINYINT
 
-_SETS = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping sets"}
+_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ def is_aggregated(select: exp.Select, stage: QueryStage) -> bool:
 
 def _aggregates(select: exp.Select, stage: QueryStage) -> list[exp.Expr]:
     clauses = (select.args.get(name) for name in ("having", "qualify", "order"))
-    return aggregates_in((*select.expressions, *filter(None, clauses)), stage)
+    windows = select.args.get("windows") or ()
+    return aggregates_in((*select.expressions, *filter(None, clauses), *windows), stage)
 
 
 def group(select: exp.Select, stage: QueryStage, purpose: Purpose) -> QueryStage:
@@ -70,13 +76,24 @@ class _Grouper:
     purpose: Purpose
 
     def grouped(self) -> QueryStage:
-        stage, keys = self.stage, list(self._keys())
+        stage, (keys, sets) = self.stage, self._read_keys()
+        if sets is not None and stage.window is not None and stage.window.session is not None:
+            refuse("session window in grouping sets", stage.environment.at(self.select.args["group"]))
+        close_sessions(stage, [key.expr for key in keys])
         columns = {key.expr: Column(key.name, key.expr.type) for key in keys}
-        calls, values = self._calls()
-        correlated = tuple(self._correlation_keys(keys))
+        marks, values = self._marks(keys, sets is not None)
+        calls, values = self._calls(values)
+        correlated = tuple(self._correlation_keys(keys, sets is not None))
         before = frozenset(field.name for field in fields_of(stage.relation))
-        relation = Aggregate(stage.relation, tuple(keys), tuple(calls))
-        never_null = {key.name for key in keys if isinstance(key.expr, Column) and key.expr.name in stage.not_null}
+        if sets is None:
+            relation: Relation = Aggregate(stage.relation, tuple(keys), tuple(calls))
+        else:
+            named = {key.name: key.expr for key in keys}
+            in_postgres = stage.environment.text.dialect is SqlDialect.POSTGRES
+            relation = group_by_sets(stage.relation, named, sets, tuple(calls), marks, over_nothing=in_postgres)
+        always = frozenset(key.name for key in keys).intersection(*(sets or ()))
+        never_null = {key.name for key in keys if key.name in always}
+        never_null &= {key.name for key in keys if isinstance(key.expr, Column) and key.expr.name in stage.not_null}
         counts = {call.name for call in calls if call.function == AggregateFunction.COUNT}
         return replace(
             stage,
@@ -89,14 +106,29 @@ class _Grouper:
             places={},
         )
 
-    def _keys(self) -> Iterator[Output]:
+    def _read_keys(self) -> tuple[list[Output], list[frozenset[str]] | None]:
+        """The keys and, of GROUPING SETS, ROLLUP and CUBE, the names of those in each set."""
         group = self.select.args.get("group")
         if group is None:
-            return
-        for clause in ("grouping_sets", "cube", "rollup", "totals"):
-            if group.args.get(clause):
-                self.stage.environment.report.refuse(clause.replace("_", " "), self.stage.environment.at(group))
-        nodes = self._plain_items() if group.args.get("all") is True else group.expressions
+            return [], None
+        written = None
+        with PlacedMistakes(self.stage, group):
+            written = written_sets(group)
+        if written is None:
+            return list(self._keys(group)), None
+        keys, names = dict[Expr, Output](), dict[exp.Expr, tuple[str, ...]]()
+        nodes = [*group.expressions, *chain.from_iterable(written)]
+        for node in (one for one in nodes if not isinstance(one, _SETS) and one not in names):
+            read = [keys.setdefault(key.expr, key) for key in self._read_key(node)]
+            names[node] = tuple(key.name for key in read)
+        sets = [frozenset(chain.from_iterable(names[node] for node in one)) for one in written]
+        # sqlglot keeps ALL and DISTINCT as one flag: False is GROUP BY DISTINCT, in which equal sets count once.
+        return list(keys.values()), list(dict.fromkeys(sets)) if group.args.get("all") is False else sets
+
+    def _keys(self, group: exp.Group) -> Iterator[Output]:
+        nodes = group.expressions
+        if group.args.get("all") is True and not nodes:
+            nodes = self._plain_items()
         if not nodes and not group.args.get("all"):
             self.stage.environment.error("GROUP BY needs at least one expression", self.select)
         seen: set[Expr] = set()
@@ -112,10 +144,8 @@ class _Grouper:
         return [item for item in items if not aggregates_in([item], self.stage)]
 
     def _read_key(self, node: exp.Expr) -> Iterator[Output]:
-        kind = type(node)
-        if kind in _SETS:
-            self.stage.environment.report.refuse(_SETS[kind], self.stage.environment.at(node))
-            return
+        if isinstance(node, _SETS):
+            return  # refused above
         if isinstance(node, exp.Tuple):
             for part in node.expressions:
                 yield from self._read_key(part)
@@ -128,7 +158,16 @@ class _Grouper:
                     yield Output(bound.name, bound)
                 return
             name = node.name if isinstance(node, exp.Column) else alias or self._alias_of(node)
-            yield self._name_key(_check_key(read_value(node, self.stage)), name)
+            key = _check_key(read_value(node, self.stage))
+            self._remember_key(node, key)
+            yield self._name_key(key, name)
+
+    def _remember_key(self, node: exp.Expr, key: Expr) -> None:
+        """A query inside of a key is read once: read again for SELECT, it would be other rows, joined once more."""
+        items = (item.unalias() for item in self.select.expressions)
+        same = [item for item in items if item is node or item.unnest() == node]
+        if node.find(exp.Query) is not None:
+            self.stage.values = {**self.stage.values, **{id(item): key for item in (node, *same)}}
 
     def _meant(self, node: exp.Expr) -> tuple[exp.Expr, str | None]:
         """A key may name a column, an item of SELECT by its alias, or one by its position."""
@@ -168,36 +207,75 @@ class _Grouper:
         plain = None if alias is None else alias.replace(".", "_").replace("/", "_")
         return environment.books.fresh(f"{environment.output}{plain}" if plain else f"{environment.path}{otherwise}")
 
-    def _calls(self) -> tuple[list[AggregateCall], dict[int, Expr]]:
+    def _read_result(self, call: AggregateCall) -> Expr:
+        """A list of PostgreSQL's is NULL without rows, where ours is empty."""
+        result = Column(call.name, call.type)
+        in_postgres = self.stage.environment.text.dialect is SqlDialect.POSTGRES
+        if call.function is not AggregateFunction.ARRAY_AGG or not in_postgres:
+            return result
+        return Call("nullif", (result, Literal((), call.type)), call.type)
+
+    def _marks(self, keys: list[Output], has_sets: bool) -> tuple[list[GroupingMark], dict[int, Expr]]:
+        """What tells sets apart: each `grouping` and `grouping_id` of the query."""
+        marks: list[GroupingMark] = []
+        values = dict(self.stage.values)
+        for node in _aggregates(self.select, self.stage):
+            function = called_function(node)
+            if function in ("grouping", "grouping_id"):
+                values[id(node)] = operators.UNKNOWN
+                with PlacedMistakes(self.stage, node):
+                    named = self._marked_keys(node, keys, has_sets)
+                    type_ = TINYINT if function == "grouping" else BIGINT
+                    if function == "grouping" and len(named) > 1:
+                        type_ = INT
+                    marks.append(GroupingMark(Column(self._name(None, function), type_), named))
+                    values[id(node)] = marks[-1].field
+        return marks, values
+
+    def _marked_keys(self, node: exp.Expr, keys: list[Output], has_sets: bool) -> tuple[str, ...]:
+        name = node.name.lower()
+        if not has_sets:
+            raise Mistake(f'"{name}" needs GROUPING SETS, ROLLUP or CUBE')
+        names = {key.expr: key.name for key in keys}
+        named = [read_value(self._meant(part.unnest())[0], self.stage) for part in node.expressions]
+        one = name == "grouping" and self.stage.environment.text.dialect is not SqlDialect.POSTGRES
+        if (one and len(named) != 1) or (name == "grouping" and not named) or any(expr not in names for expr in named):
+            raise Mistake(f'"{name}" takes {"one key" if one else "keys"} of GROUP BY')
+        return tuple(names[expr] for expr in named) or tuple(names.values())
+
+    def _calls(self, known: dict[int, Expr]) -> tuple[list[AggregateCall], dict[int, Expr]]:
         """All aggregates of the query, equal ones once, and which node means which."""
         calls: dict[object, AggregateCall] = {}
-        values: dict[int, Expr] = {}
-        for node in _aggregates(self.select, self.stage):
+        values = dict(known)
+        for node in (one for one in _aggregates(self.select, self.stage) if id(one) not in known):
             with PlacedMistakes(self.stage, node):
                 call = read_aggregate(node, self.stage, "")
-                key = (call.function, call.argument, call.distinct)
+                key = call
                 if key not in calls:
                     alias = node.parent.alias if isinstance(node.parent, exp.Alias) else None
                     calls[key] = replace(call, name=self._name(alias, call.function))
-                values[id(node)] = Column(calls[key].name, call.type)
+                values[id(node)] = self._read_result(calls[key])
             values.setdefault(id(node), operators.UNKNOWN)
         return list(calls.values()), values
 
-    def _correlation_keys(self, keys: list[Output]) -> Iterator[Expr]:
+    def _correlation_keys(self, keys: list[Output], has_sets: bool) -> Iterator[Expr]:
         """Conditions that name the query around must be equalities: their inner sides become keys, to join it by."""
         here = {field.name for field in fields_of(self.stage.relation)}
-        if self.stage.correlated and not self.select.args.get("group") and self.purpose != Purpose.VALUE:
+        # HAVING also decides about the row of an outer row that nothing matches, which no join would ask it for.
+        needs_rows = self.purpose != Purpose.VALUE or self.select.args.get("having")
+        if self.stage.correlated and not self.select.args.get("group") and needs_rows:
             self._refuse_correlation("an aggregate without GROUP BY has a row for every outer row")
+        if self.stage.correlated and has_sets:
+            self._refuse_correlation("compare columns of the two queries outside of GROUPING SETS, ROLLUP and CUBE")
         for part in self.stage.correlated:
-            sides = _sides(part, here)
-            if sides is None:
+            side = split_condition(part, here)
+            if side is None:
                 self._refuse_correlation(None)
-            inner, outer = sides
-            key = next((key for key in keys if key.expr == inner), None)
+            key = next((key for key in keys if key.expr == side.inner), None)
             if key is None:
-                key = self._name_key(inner, None)
+                key = self._name_key(side.inner, None)
                 keys.append(key)
-            yield Call("=", (Column(key.name, inner.type), outer), BOOLEAN)
+            yield side.compare(Column(key.name, side.inner.type))
 
     def _refuse_correlation(self, hint: str | None) -> NoReturn:
         environment = self.stage.environment
@@ -208,12 +286,3 @@ def _check_key(key: Expr) -> Expr:
     if key.type in INTERVALS:
         raise NotMaintained("interval column")
     return operators.convert(key, BOOLEAN) if key.type == NULL else key
-
-
-def _sides(part: Expr, own: set[str]) -> tuple[Expr, Expr] | None:
-    """The inner and the outer side of an equality between the two queries."""
-    if isinstance(part, Call) and part.function == "=":
-        for inner, outer in (part.arguments, part.arguments[::-1]):
-            if columns_of(inner) and columns_of(inner) <= own and not columns_of(outer) & own:
-                return inner, outer
-    return None

@@ -12,7 +12,8 @@ from sqlglot import exp
 from headrace.declare.query import operators
 from headrace.declare.query.environment import Purpose, Rows
 from headrace.declare.query.expressions import check_expression, read_condition, read_value
-from headrace.declare.query.forms import check_parts, operands
+from headrace.declare.query.forms import check_parts, is_query, operands
+from headrace.declare.query.inner_queries import read_inner
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import keep_first
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
@@ -48,7 +49,8 @@ def _keep(conditions: Sequence[Expr], stage: QueryStage) -> None:
     parts = tuple(part for condition in conditions for part in conjuncts(condition))
     stage.relation, parts = keep_first(stage.relation, parts)
     here = {field.name for field in fields_of(stage.relation)}
-    own = tuple(dict.fromkeys(part for part in parts if columns_of(part) <= here))
+    in_place = stage.environment.in_place
+    own = tuple(dict.fromkeys(part for part in parts if in_place or columns_of(part) <= here))
     stage.correlated += tuple(part for part in parts if part not in own)
     stage.not_null |= {name for part in own for name in _proven(part)}
     kept = tuple(part for part in own if not _place_in_join(part, stage))
@@ -132,6 +134,10 @@ def _membership(node: exp.Expr) -> tuple[exp.Exists | exp.In, bool] | None:
         negated, inner = not negated, inner.this.unnest()
     if isinstance(inner, exp.Exists) or (isinstance(inner, exp.In) and inner.args.get("query")):
         return inner, negated
+    if isinstance(inner, exp.EQ) and isinstance(inner.expression, exp.Any) and is_query(inner.expression):
+        return exp.In(this=inner.this.copy(), query=inner.expression.this.copy()), negated
+    if isinstance(inner, exp.NEQ) and isinstance(inner.expression, exp.All) and is_query(inner.expression):
+        return exp.In(this=inner.this.copy(), query=inner.expression.this.copy()), not negated
     return None
 
 
@@ -146,14 +152,14 @@ def _keep_members(part: exp.Expr, stage: QueryStage) -> None:
 
 
 def _exists(node: exp.Exists, stage: QueryStage) -> tuple[Rows, tuple[Expr, ...]]:
-    return _rows(node.this, "exists", stage, Purpose.EXISTENCE), ()
+    return read_inner(node.this, "exists", stage, Purpose.EXISTENCE), ()
 
 
 def _in(node: exp.In, stage: QueryStage, negated: bool) -> tuple[Rows, tuple[Expr, ...]]:
     check_parts(node)
     values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     left = [read_value(value, stage) for value in values]
-    rows = _rows(node.args["query"], "in", stage, Purpose.MEMBERS)
+    rows = read_inner(node.args["query"], "in", stage, Purpose.MEMBERS)
     equal = check_expression(node, stage, lambda: _equal(left, rows))
     certain = all(_never_null(value, stage.not_null) for value in left) and all(
         _never_null(column.value, rows.not_null) for column in rows.columns
@@ -181,13 +187,3 @@ def _never_null(expr: Expr, not_null: frozenset[str]) -> bool:
         case Call("cast", (argument,)):
             return _never_null(argument, not_null)
     return False
-
-
-def _rows(node: exp.Expr, name: str, stage: QueryStage, purpose: Purpose) -> Rows:
-    query = node.unnest()
-    while isinstance(query, exp.Subquery) and not query.args.get("limit"):
-        query = query.this
-    if not isinstance(query, exp.Query):
-        raise Mistake("a query is expected in parentheses")
-    environment = stage.environment
-    return environment.read_query(query, environment.inside_another(name), stage, purpose)

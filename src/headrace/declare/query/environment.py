@@ -14,7 +14,7 @@ from headrace.declare.query.scope import FromTable, Scope, Visible, fold
 from headrace.declare.query.text import Text
 from headrace.model.catalogue import PythonFunction, Source
 from headrace.model.errors import InputError, Location, Problem
-from headrace.model.expr import Expr
+from headrace.model.expr import Expr, Literal
 from headrace.model.relation import Relation
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Rows:
     """What a query gives: rows, and its columns as expressions over them.
 
     `correlated` are conditions that also name columns of the query around it, which has to place them. `not_null` names
-    fields that are never NULL, as far as is known; `counts` those that are 0 where a group is empty. `left_out` are
-    columns of a source that cannot be captured, each with why.
+    fields that are never NULL, as far as is known; `counts` what fields are, other than NULL, where a group is
+    empty. `left_out` are columns of a source that cannot be captured, each with why.
     """
 
     relation: Relation
@@ -56,7 +56,7 @@ class Rows:
     correlated: tuple[Expr, ...] = ()
     complete: bool = True
     size: Size = Size.ANY
-    counts: frozenset[str] = frozenset()
+    counts: Mapping[str, Literal] = field(default_factory=dict)
     left_out: tuple[tuple[str, str], ...] = ()
 
     def as_table(self, alias: str) -> FromTable:
@@ -78,8 +78,8 @@ class Books:
     """What is kept over one query, all views expanded: names taken, tables read, and places that matter in the end.
 
     `depth` is of the expression being read; `used_queries` are the common table expressions that were used. `places`
-    are where scans are written, by alias; `ranks` functions and places of rankings, by field; `now_place` and
-    `outer_place` where `now()` and a column of the query around were named last.
+    are where scans are written, by alias; `now_place` and `outer_place` where `now()` and a column of the query around
+    were named last.
     """
 
     taken: set[str] = field(default_factory=set)
@@ -87,7 +87,6 @@ class Books:
     depth: int = 0
     used_queries: set[int] = field(default_factory=set)
     places: dict[str, Location] = field(default_factory=dict)
-    ranks: dict[str, tuple[str, Location]] = field(default_factory=dict)
     now_place: Location | None = None
     outer_place: Location | None = None
 
@@ -113,11 +112,15 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """A view or common table expression: its tree, and the environment in which it was written."""
+    """A view or common table expression: its tree, and the environment in which it was written.
+
+    `outer` is where the query stands whose WITH it is, if that is inside another query.
+    """
 
     query: exp.Query
     environment: Environment
     column_names: tuple[str, ...] = ()
+    outer: QueryStage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,9 @@ ReadQuery = Callable[[exp.Query, "Environment", "QueryStage | None", Purpose], R
 class Environment:
     """What surrounds one query. `reads` collects the sources and views that it names, as they are met.
 
-    `path` begins the aliases of the tables that the query reads, `output` the names of the columns it makes.
+    `path` begins the aliases of the tables that the query reads, `output` the names of the columns it makes. `in_place`
+    leaves conditions that name columns of the query around where they are written. `in_full` is for queries that are
+    evaluated as a whole at one instant, which may read the time anywhere.
     """
 
     text: Text
@@ -165,6 +170,8 @@ class Environment:
     common_tables: Mapping[str, NamedQuery] = field(default_factory=dict)
     path: str = ""
     output: str = ""
+    in_place: bool = False
+    in_full: bool = False
 
     def inside(self, name: str) -> Environment:
         """The environment of a query that another one reads under this name."""

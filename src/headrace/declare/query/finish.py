@@ -1,19 +1,28 @@
-"""What can only be said of the finished tree: every name has its row, rankings are limited, time is used for filters
-only.
-"""
+"""What can only be said of the finished tree: every name has its row, and time is used for filters only."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.declare.query.constants import decide_sources
 from headrace.declare.query.environment import Environment
-from headrace.declare.query.now import is_time_filter, use_time
-from headrace.declare.query.ranking import UNLIMITED
+from headrace.declare.query.now import is_time_filter
 from headrace.declare.query.report import refuse
 from headrace.declare.query.streams import StreamCheck
+from headrace.declare.query.time_values import settle_time
 from headrace.declare.query.trees import expressions_of, nodes, rebuilt
 from headrace.model.expr import columns_of, conjuncts, is_deterministic
-from headrace.model.relation import Filter, Projection, Relation, Scan, TopK, fields_of, inputs_of
+from headrace.model.relation import (
+    Filter,
+    Projection,
+    Relation,
+    Scan,
+    Sessions,
+    TopK,
+    Windows,
+    fields_of,
+    inputs_of,
+)
 
 MOST_NESTED = 40
 """Steps within each other that are maintained: the planner, and what compiles and runs its plan, recurse over them."""
@@ -24,11 +33,13 @@ def finish(relation: Relation, environment: Environment) -> Relation:
     if (steps := _count_nested(relation)) > MOST_NESTED:
         hint = f"{steps} joins, groupings and unions are nested, including those of views; at most "
         refuse("deep nesting", environment.text.origin, f"{hint}{MOST_NESTED} are maintained")
-    relation = rebuilt(relation, use_time)
+    if not environment.in_full:
+        relation = rebuilt(relation, lambda node: settle_time(node, environment))
+    relation = decide_sources(relation, environment)
     used: set[str] = set()
     for node in nodes(relation):
-        _check_ranking(node, environment)
-        _check_time(node, environment)
+        if not environment.in_full:
+            _check_time(node, environment)
         used |= _check_names(node, environment)
     StreamCheck(environment).flow(relation)
     return rebuilt(relation, lambda node: _without_unused_rank(node, used))
@@ -45,18 +56,12 @@ def _count_nested(relation: Relation) -> int:
     return most
 
 
-def _check_ranking(node: Relation, environment: Environment) -> None:
-    if isinstance(node, TopK) and node.limit == UNLIMITED:
-        assert node.rank_name is not None
-        function, where = environment.books.ranks[node.rank_name]
-        refuse(f"window function: {function}", where)
-
-
 def _check_time(node: Relation, environment: Environment) -> None:
     parts = conjuncts(node.predicate) if isinstance(node, Filter) else expressions_of(node)
     for part in parts:
         if not is_deterministic(part) and not (isinstance(node, Filter) and is_time_filter(part)):
-            refuse("now() outside a filter on time", environment.books.now_place or environment.text.origin)
+            name = "processing time" if isinstance(node, Windows | Sessions) else "now() as a value"
+            refuse(name, environment.books.now_place or environment.text.origin)
 
 
 def _check_names(node: Relation, environment: Environment) -> set[str]:

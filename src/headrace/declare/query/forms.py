@@ -14,11 +14,12 @@ from sqlglot import exp
 from headrace.declare.query import calls, literals, operators
 from headrace.declare.query.arguments import apply
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_nodes import FIFTEEN_DIGITS
 from headrace.declare.query.spelling import refuse_part
 from headrace.meaning.functions import FUNCTIONS
 from headrace.model.expr import FALSE, TRUE, Expr, Literal
 from headrace.model.type_names import type_named
-from headrace.model.types import BINARY, BOOLEAN, NULL, STRING, Type
+from headrace.model.types import BINARY, BOOLEAN, NULL, STRING, Decimal, Type
 
 ReadPart = Callable[[exp.Expr], Expr]
 FormReader = Callable[[Any, ReadPart], Expr]
@@ -26,6 +27,8 @@ FormReader = Callable[[Any, ReadPart], Expr]
 
 
 _PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    exp.Array: ("value_constructor", "bracket_notation"),
+    exp.Bracket: ("offset", "safe", "returns_list_for_maps"),
     exp.Between: ("low", "high"),
     exp.Case: ("ifs", "default"),
     exp.Cast: ("to",),
@@ -39,6 +42,7 @@ _PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Interval: ("unit",),
     exp.Like: ("negate",),
     exp.Literal: ("is_string",),
+    exp.Overlay: ("from_", "for_"),
     exp.Ordered: ("desc", "nulls_first"),
     exp.StrPosition: ("substr",),
     exp.Substring: ("start", "length"),
@@ -71,6 +75,11 @@ def operands(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def is_query(node: exp.Any | exp.All) -> bool:
+    """Whether ANY or ALL is of the rows of a query."""
+    return isinstance(node.this.unnest(), exp.Query)
+
+
 def _all(nodes: Sequence[exp.Expr | None], value: ReadPart) -> tuple[Expr, ...]:
     return tuple(value(node) for node in nodes if node is not None)
 
@@ -99,7 +108,7 @@ def _read_connective(operator: str) -> FormReader:
 def _read_comparison(operator: str) -> FormReader:
     def reader(node: exp.Binary, value: ReadPart) -> Expr:
         if isinstance(node.expression, exp.Any | exp.All):
-            raise NotMaintained("expression: ANY or ALL", "use EXISTS or IN, or compare with min() or max()")
+            raise NotMaintained("expression: ANY or ALL", "compare with a query, or use IN (...)")
         return operators.compare(operator, value(node.this), value(node.expression))
 
     return reader
@@ -115,6 +124,10 @@ def _read_calculation(operator: str) -> FormReader:
         return operators.arithmetic(operator, value(node.this), value(node.expression), in_days=in_days)
 
     return reader
+
+
+def _read_bits(operator: str) -> FormReader:
+    return lambda node, value: calls.function(operator, (value(node.this), value(node.expression)), {})
 
 
 def _between(node: exp.Between, value: ReadPart) -> Expr:
@@ -177,14 +190,32 @@ def _case(node: exp.Case, value: ReadPart) -> Expr:
 
 
 def _cast(node: exp.Cast, value: ReadPart) -> Expr:
-    source, type_ = value(node.this), _type(node.args["to"])
+    type_ = _type(node.args["to"])
+    if type_ == Decimal(38, 18) and _keeps_15_digits(node.this):
+        return apply(FUNCTIONS["decimal15"], (value(node.this.expressions[0]),))
+    source = value(node.this)
     result = operators.cast(source, type_)
     if isinstance(source, Literal) and source.type == STRING and not isinstance(result, Literal):
         raise Mistake(f"{operators.show_constant(source)} is not a value of type {type_}")
     return result
 
 
+def _keeps_15_digits(node: exp.Expr) -> bool:
+    """`format_number(x, '0.00000000000000E0')`, which `convert` writes; other patterns of text are not read."""
+    if not isinstance(node, exp.Anonymous) or node.name.lower() != "format_number" or len(node.expressions) != 2:
+        return False
+    pattern = node.expressions[1]
+    return isinstance(pattern, exp.Literal) and pattern.is_string and pattern.name == FIFTEEN_DIGITS
+
+
+_LOST = (exp.DType.TIME, exp.DType.TIMETZ, exp.DType.MONEY, exp.DType.BIT)
+"""Types that sqlglot writes as others for Spark."""
+
+
 def _type(node: exp.Expr) -> Type:
+    lost = next((part for part in node.find_all(exp.DataType) if part.this in _LOST), None)
+    if lost is not None:
+        raise NotMaintained(f"expression: cast to {lost.this.value.lower()}")
     name = node.sql(dialect="spark").lower()
     type_ = type_named(name)
     if type_ is None:
@@ -199,9 +230,11 @@ def _substring(node: exp.Substring, value: ReadPart) -> Expr:
 
 
 def _trim(node: exp.Trim, value: ReadPart) -> Expr:
+    side = str(node.args.get("position") or "").upper()
     if node.args.get("expression"):
-        raise NotMaintained("function: trim", "only spaces are trimmed: use replace or regexp_extract")
-    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
+        name = {"LEADING": "trim_leading", "TRAILING": "trim_trailing"}.get(side, "trim_both")
+        return apply(FUNCTIONS[name], (value(node.this), value(node.expression)))
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
     return apply(FUNCTIONS[name], (value(node.this),))
 
 
@@ -209,11 +242,11 @@ def _position(node: exp.StrPosition, value: ReadPart) -> Expr:
     return apply(FUNCTIONS["locate"], (value(node.args["substr"]), value(node.this)))
 
 
-def _refuse_operator(operator: str) -> FormReader:
-    def reader(node: exp.Expr, value: ReadPart) -> Expr:
-        raise NotMaintained(operator)
-
-    return reader
+def _element(node: exp.Bracket, value: ReadPart) -> Expr:
+    """`x[0]`: places count from 0 here, also those that PostgreSQL counts from 1."""
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise NotMaintained("expression: array slice", "use slice(array, start, length)")
+    return calls.element(value(node.this), value(node.expressions[0]))
 
 
 FORMS: Mapping[type[exp.Expr], FormReader] = {
@@ -242,8 +275,8 @@ FORMS: Mapping[type[exp.Expr], FormReader] = {
     exp.Div: _read_calculation("/"),
     exp.IntDiv: _read_calculation("div"),
     exp.Mod: _read_calculation("%"),
-    exp.Concat: lambda node, value: apply(FUNCTIONS["concat"], _all(node.expressions, value)),  # 'a' 'b'
-    exp.DPipe: lambda node, value: apply(FUNCTIONS["concat"], _all(operands(node), value)),
+    exp.Concat: lambda node, value: calls.concat(*_all(node.expressions, value)),  # 'a' 'b'
+    exp.DPipe: lambda node, value: calls.concat(*_all(operands(node), value)),
     exp.Between: _between,
     exp.Is: _is,
     exp.Like: _like,
@@ -255,8 +288,18 @@ FORMS: Mapping[type[exp.Expr], FormReader] = {
         "if", _all((node.this, node.args["true"], node.args.get("false")), value), {}
     ),
     exp.Cast: _cast,
-    exp.TryCast: _refuse_operator("function: try_cast"),
-    exp.Bracket: _refuse_operator("array element"),
+    exp.TryCast: lambda node, value: calls.try_cast(value(node.this), _type(node.args["to"])),
+    exp.BitwiseAnd: _read_bits("&"),
+    exp.BitwiseOr: _read_bits("|"),
+    exp.BitwiseXor: _read_bits("^"),
+    exp.BitwiseLeftShift: _read_bits("shiftleft"),
+    exp.BitwiseRightShift: _read_bits("shiftright"),
+    exp.Overlay: lambda node, value: apply(
+        FUNCTIONS["overlay"], _all((node.this, node.expression, node.args["from_"], node.args.get("for_")), value)
+    ),
+    exp.BitwiseNot: lambda node, value: apply(FUNCTIONS["~"], (value(node.this),)),
+    exp.Array: lambda node, value: calls.function("array", _all(node.expressions, value), {}),
+    exp.Bracket: _element,
     exp.Extract: lambda node, value: calls.date_part(node.this.name, value(node.expression)),
     exp.Substring: _substring,
     exp.Trim: _trim,

@@ -14,12 +14,16 @@ from headrace.declare.query.expressions import check_expression, read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.scope import Visible, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr
 from headrace.model.relation import Output
 from headrace.model.types import INTERVALS, NULL
 
 LONGEST_NAME = 60
+INTERVAL_IN_POSTGRES = (
+    "give the number of seconds or days: extract(epoch FROM later - earlier), later::date - earlier::date"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,8 @@ def outputs(items: Sequence[SelectItem], environment: Environment) -> tuple[Outp
 
 def _check_type(item: SelectItem, environment: Environment) -> None:
     if item.value.type in INTERVALS:
-        environment.report.refuse("interval column", environment.at(item.node))
+        hint = INTERVAL_IN_POSTGRES if environment.text.dialect is SqlDialect.POSTGRES else None
+        environment.report.refuse("interval column", environment.at(item.node), hint)
     if item.value.type == NULL and not environment.report.errors and not environment.report.blocked:
         environment.error(f'the type of column "{item.name}" is not known', item.node, "CAST(NULL AS ...)")
 

@@ -14,19 +14,23 @@ from sqlglot import exp
 
 from headrace.declare.query import operators
 from headrace.declare.query.arguments import apply
+from headrace.declare.query.constants import make_one_row
 from headrace.declare.query.environment import Environment, FromClause
 from headrace.declare.query.expressions import check_expression, read_condition
-from headrace.declare.query.mistakes import Mistake
+from headrace.declare.query.forms import operands
+from headrace.declare.query.laterals import read_lateral
+from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.ranking import keep_first
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Visible, fold
-from headrace.declare.query.stage import QueryStage
-from headrace.declare.query.tables import read_item, refuse_clauses
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
+from headrace.declare.query.tables import name_function, read_item, refuse_clauses
+from headrace.declare.query.unfolding import find_function, unfold_item
 from headrace.meaning.functions import FUNCTIONS
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts, is_deterministic
 from headrace.model.promotion import common_type
-from headrace.model.relation import Filter, Join, JoinKind, Output, Projection, Relation, fields_of
+from headrace.model.relation import Filter, Join, JoinKind, Output, Projection, Relation, Unfold, fields_of
 from headrace.model.types import INTERVALS, NULL
 
 _KINDS = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI, "": None, "INNER": None, "CROSS": None, "OUTER": None}
@@ -46,13 +50,59 @@ def read_from(
     return core
 
 
+def move_subqueries(select: exp.Select) -> None:
+    """Move conditions with queries in them from ON to WHERE, where that means the same: of inner joins, none of whose
+    rows a later join fills with NULLs.
+    """
+    joins = select.args.get("joins") or []
+    for place, join in enumerate(joins):
+        later = {str(other.args.get("side") or "").upper() for other in joins[place:]}
+        on = join.args.get("on")
+        plain = not join.args.get("side") and str(join.args.get("kind") or "").upper() in ("", "INNER")
+        if on is None or not plain or later & {"RIGHT", "FULL"} or on.find(exp.Query) is None:
+            continue
+        parts = operands(on) if isinstance(on.unnest(), exp.And) else [on.unnest()]
+        moved = [part for part in parts if part.find(exp.Query) is not None]
+        left = [part for part in parts if part not in moved]
+        where = select.args.get("where")
+        join.set("on", exp.and_(*left, copy=False) if left else exp.true())
+        kept = [where.this] if where is not None else []
+        select.set("where", exp.Where(this=exp.and_(*kept, *moved, copy=False)))
+
+
+def read_lateral_view(
+    node: exp.Lateral, left: FromClause, environment: Environment, outer: QueryStage | None
+) -> FromClause:
+    """LATERAL VIEW [OUTER] explode(...), which follows all items of FROM."""
+    with environment.report.gathering():
+        return _unfold(left, node, environment, outer)
+    return left
+
+
+def _unfold(left: FromClause | None, node: exp.Expr, environment: Environment, outer: QueryStage | None) -> FromClause:
+    """The rows before an item, once for each row that the function there gives for them."""
+    before = FromClause(make_one_row(environment), Scope()) if left is None else left
+    stage = QueryStage(environment, "FROM", before.scope, before.relation, not_null=before.not_null, outer=outer)
+    with PlacedMistakes(stage, node):
+        if find_function(node) is None:
+            refuse(f"table function: {name_function(node)}", environment.at(node))
+        shown = unfold_item(node, before, environment, stage)
+        if before.scope.table(shown.scope.tables[-1].alias) is not None:
+            alias = shown.scope.tables[-1].alias
+            environment.error(f'"{alias}" occurs twice in FROM', node, "give one of them another name with AS")
+        return replace(shown, correlated=before.correlated)
+    return before
+
+
 def _item(node: exp.Expr, environment: Environment, outer: QueryStage | None) -> FromClause:
     """A table, or joins in parentheses."""
     if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
         refuse_clauses(node, environment, "this", "joins")
         core = _item(node.this, environment, outer)
+    elif find_function(node) is not None:
+        core = _unfold(None, node, environment, outer)
     else:
-        core = read_item(node, environment)
+        core = read_item(node, environment, outer)
     for join in node.args.get("joins") or ():
         core = _join_clause(core, join, environment, outer)
     return core
@@ -60,12 +110,65 @@ def _item(node: exp.Expr, environment: Environment, outer: QueryStage | None) ->
 
 def _join_clause(left: FromClause, node: exp.Join, environment: Environment, outer: QueryStage | None) -> FromClause:
     kind = _kind(node, environment)
+    if find_function(node.this) is not None:
+        return _join_function(left, node, kind, environment, outer)
+    if isinstance(node.this, exp.Lateral):
+        return _lateral(left, node, kind, environment, outer)
     right = _item(node.this, environment, outer)
     _check_aliases(left.scope, right.scope, node, environment)
     stage = QueryStage(environment, "ON", _side_by_side(left.scope, right.scope), left.relation, outer=outer)
-    columns = tuple(name.name for name in node.args.get("using") or ())
+    columns = _shared_columns(node, left.scope, right.scope)
     parts = _using(columns, left.scope, right.scope, node, stage) if columns else _on(node, stage)
     return _Pair(left, right, kind, parts, columns).joined(node, environment)
+
+
+def _join_function(
+    left: FromClause, node: exp.Join, kind: JoinKind, environment: Environment, outer: QueryStage | None
+) -> FromClause:
+    """Joins a function of rows, which may name columns of the items before it."""
+    stage = QueryStage(environment, "ON", left.scope, left.relation, outer=outer)
+    with PlacedMistakes(stage, node), environment.report.gathering():
+        if kind not in (JoinKind.INNER, JoinKind.LEFT) or _shared_columns(node, left.scope, left.scope):
+            raise NotMaintained("lateral join", "join a table function with CROSS JOIN or LEFT JOIN ... ON TRUE")
+        shown = _unfold(left, node.this, environment, outer)
+        relation = shown.relation
+        on = _on(node, replace(stage, scope=shown.scope, relation=relation))
+        if kind == JoinKind.LEFT and on:
+            raise NotMaintained("lateral join", "write ON TRUE, and the condition in a query in FROM")
+        if kind == JoinKind.LEFT and isinstance(relation, Unfold):
+            relation = replace(relation, outer=True)
+        return replace(shown, relation=Filter(relation, conjunction(on)) if on else relation)
+    return left
+
+
+def _lateral(
+    left: FromClause, node: exp.Join, kind: JoinKind, environment: Environment, outer: QueryStage | None
+) -> FromClause:
+    """Joins a query that names columns of the items before it."""
+    stage = QueryStage(environment, "LATERAL", left.scope, left.relation, not_null=left.not_null, outer=outer)
+    with PlacedMistakes(stage, node), environment.report.gathering():
+        if kind not in (JoinKind.INNER, JoinKind.LEFT) or left.correlated:
+            raise NotMaintained("lateral join", "join it with JOIN or LEFT JOIN")
+        right = read_lateral(node.this, stage, fills=kind == JoinKind.LEFT)
+        _check_aliases(left.scope, right.shown.scope, node, environment)
+        here = QueryStage(environment, "ON", _side_by_side(left.scope, right.shown.scope), left.relation, outer=outer)
+        on = _on(node, here)
+        if right.always and kind == JoinKind.LEFT and on:
+            raise NotMaintained("lateral join", "write the condition as HAVING of the inner query, and ON TRUE")
+        if right.always:
+            relation = right.join(left.relation)
+            relation = Filter(relation, conjunction(on)) if on else relation
+            return FromClause(relation, here.scope, left.not_null, left.correlated)
+        return _Pair(left, right.shown, kind, (*right.correlated, *on), ()).joined(node, environment)
+    return left
+
+
+def _shared_columns(node: exp.Join, left: Scope, right: Scope) -> tuple[str, ...]:
+    """The columns that USING names; for NATURAL those that both sides have."""
+    if str(node.args.get("method") or "").lower() != "natural":
+        return tuple(name.name for name in node.args.get("using") or ())
+    names = {fold(column.name) for column in right.all()}
+    return tuple(dict.fromkeys(column.name for column in left.all() if fold(column.name) in names))
 
 
 def _side_by_side(left: Scope, right: Scope) -> Scope:
@@ -75,9 +178,9 @@ def _side_by_side(left: Scope, right: Scope) -> Scope:
 def _kind(node: exp.Join, environment: Environment) -> JoinKind:
     if node.args.get("method"):
         method = str(node.args["method"]).lower()
-        environment.report.refuse(
-            "natural join" if method == "natural" else f"clause: {method} join", environment.at(node)
-        )
+        if method != "natural":
+            operator = "asof join" if method == "asof" else f"clause: {method} join"
+            environment.report.refuse(operator, environment.at(node))
     refuse_clauses(node, environment, "this", "on", "side", "kind", "using", "hint", "method")
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
     if kind not in _KINDS or side not in _SIDES or (_KINDS[kind] is not None and side not in ("", "LEFT")):
@@ -101,7 +204,7 @@ def _using(names: tuple[str, ...], left: Scope, right: Scope, node: exp.Join, st
     def equal(name: str) -> Expr:
         return operators.compare("=", _one(name, left), _one(name, right))
 
-    nodes = zip(names, node.args["using"], strict=True)
+    nodes = zip(names, node.args.get("using") or [node] * len(names), strict=True)
     return tuple(check_expression(place, stage, partial(equal, name)) for name, place in nodes)
 
 
@@ -133,7 +236,8 @@ class _Pair:
         if not inner and (left.correlated or right.correlated):
             refuse("correlated subquery", environment.books.outer_place or environment.at(node))
         here = {field.name for side in (left, right) for field in fields_of(side.relation)}
-        correlated = tuple(part for part in parts if inner and not columns_of(part) <= here)
+        moved = inner and not environment.in_place
+        correlated = tuple(part for part in parts if moved and not columns_of(part) <= here)
         timed = tuple(part for part in parts if inner and not is_deterministic(part) and part not in correlated)
         on = conjunction(tuple(part for part in parts if part not in correlated and part not in timed))
         if self.kind in _FILLS_LEFT:

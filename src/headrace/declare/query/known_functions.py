@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from sqlglot.parsers.spark import SparkParser
 
-MAINTAINED_AGGREGATES = frozenset(("count", "count_if", "sum", "avg", "mean", "min", "max"))
+MAINTAINED_AGGREGATES = frozenset(
+    """any any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or
+    collect_list collect_set corr count count_if covar_pop covar_samp every first first_value group_concat kurtosis last
+    last_value listagg max max_by mean median min min_by mode percentile percentile_approx percentile_cont
+    percentile_disc skewness some std stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance""".split()
+)
 
 AGGREGATES = MAINTAINED_AGGREGATES | frozenset(
-    """any any_value approx_count_distinct approx_percentile approx_top_k array_agg bit_and bit_or bit_xor
-    bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set collect_union corr
-    count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id histogram_numeric hll_sketch_agg
-    hll_union_agg kurtosis last last_value listagg max_by measure median min_by mode percentile percentile_approx
-    percentile_cont percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
-    regr_syy skewness some std stddev
-    stddev_pop stddev_samp string_agg try_avg try_sum var_pop var_samp variance""".split()
+    """approx_top_k bitmap_and_agg bitmap_construct_agg bitmap_or_agg collect_union count_min_sketch grouping
+    grouping_id histogram_numeric hll_sketch_agg hll_union_agg measure regr_avgx regr_avgy regr_count regr_intercept
+    regr_r2 regr_slope regr_sxx regr_sxy regr_syy try_avg try_sum""".split()
 )
 
 RANKINGS = frozenset(("row_number", "rank", "dense_rank"))

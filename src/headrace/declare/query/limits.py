@@ -10,7 +10,7 @@ from sqlglot import exp
 from headrace.declare.query.environment import Environment, Purpose, Size
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.items import SelectItem, as_fields, outputs
-from headrace.declare.query.mistakes import Mistake
+from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.scope import fold
 from headrace.declare.query.spelling import refuse_fetch
@@ -18,13 +18,16 @@ from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Order, Output, Projection, Relation, TopK
 
+ALL_ROWS = 2**62
+"""More rows than there are, for OFFSET without LIMIT."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
     """A query's rows before ORDER BY and LIMIT. `stage` is where sort keys are read.
 
     When nothing but the items is left of the rows (DISTINCT, UNION), `fields` are the items' fields by what they were
-    made of.
+    made of. Within each `partition`, rows are ordered and limited for themselves.
     """
 
     stage: QueryStage
@@ -32,37 +35,66 @@ class Sorted:
     purpose: Purpose
     size: Size
     fields: Mapping[Expr, Expr] | None = None
+    partition: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """The rows that ORDER BY and LIMIT leave, the items over them, and where the parts of the partition are now."""
+
+    relation: Relation
+    items: tuple[SelectItem, ...]
+    partition: tuple[Expr, ...] = ()
 
 
 def is_limited(node: exp.Expr, before: Sorted) -> bool:
     """Whether LIMIT changes anything: of one row, or for EXISTS, it does not."""
     limit = node.args.get("limit")
-    if limit is None:
-        return False
+    if limit is None or is_all(limit):
+        return node.args.get("offset") is not None
     irrelevant = before.purpose == Purpose.EXISTENCE or before.size != Size.ANY
     return not (irrelevant and not node.args.get("offset") and (_read_number(limit, before.stage) or 0) >= 1)
 
 
-def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[SelectItem, ...]]:
-    """The rows that ORDER BY and LIMIT leave, and the items over them."""
-    order, offset = node.args.get("order"), node.args.get("offset")
+def is_all(limit: exp.Expr) -> bool:
+    """Whether it is LIMIT ALL, which limits nothing."""
+    value = limit.args.get("expression")
+    return isinstance(value, exp.Column) and not value.table and fold(value.name) == "all"
+
+
+def keep_limit(node: exp.Expr, before: Sorted) -> FirstRows:
+    """The rows that ORDER BY and LIMIT leave. Without ORDER BY they are the first in the order of their columns."""
+    order, offset, limit = (node.args.get(clause) for clause in ("order", "offset", "limit"))
     stage, environment = before.stage, before.stage.environment
     keys = _keys(order, before) if order is not None else ()
     if not is_limited(node, before):
-        if offset is not None:
-            environment.report.refuse("offset without limit", environment.at(offset))
         if order is not None and before.purpose == Purpose.TABLE:
             environment.report.note(
                 "ORDER BY sorts what `headrace show` prints; the view itself has no order",
                 environment.at(order),
                 "add LIMIT for the first rows",
             )
-        return stage.relation, before.items
-    if not keys and not environment.report.errors and not environment.report.refusals:
-        environment.report.refuse("limit without order by", environment.at(node.args["limit"]))
-    limit = _read_number(node.args["limit"], stage)
+        return FirstRows(stage.relation, before.items, before.partition)
+    shown = ALL_ROWS if limit is None or is_all(limit) else _read_number(limit, stage)
     skipped = 0 if offset is None else _read_number(offset, stage)
-    return _first(before, keys, limit or 0, skipped or 0)
+    if limit is not None and not keys and before.purpose == Purpose.TABLE:
+        note = "LIMIT without ORDER BY keeps the first rows in the order of their columns, from left to right"
+        environment.report.note(note, environment.at(limit), "add ORDER BY to choose the rows")
+    return _first(before, keys, shown or 0, skipped or 0)
+
+
+def keep_one_of_each(node: exp.Select, before: Sorted, on: tuple[Expr, ...]) -> Sorted:
+    """DISTINCT ON: of the rows with equal values the first in the query's own order."""
+    order = node.args.get("order")
+    keys = _keys(order, before) if order is not None else ()
+    first = _first(replace(before, partition=on), keys, 1, 0)
+    assert isinstance(first.relation, TopK), "first rows are ranked"
+    before.stage.relation = first.relation
+    made = [key.expr for key in first.relation.order]
+    fields = {item.value: new.value for item, new in zip(before.items, first.items, strict=True)}
+    fields |= dict(zip((key.expr for key in keys), made, strict=True))
+    fields |= dict(zip(on, first.partition, strict=True))
+    return replace(before, items=first.items, fields=fields)
 
 
 def _read_number(node: exp.Expr, stage: QueryStage) -> int | None:
@@ -73,20 +105,33 @@ def _read_number(node: exp.Expr, stage: QueryStage) -> int | None:
             raise refuse_fetch(node)
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and int(value.name) < 2**31:
             return int(value.name)
+        if isinstance(value, exp.Binary | exp.Cast) and value.find(exp.Column, exp.Query) is None:
+            raise NotMaintained(f"clause: {type(node).__name__.upper()} of an expression", "write the number itself")
         raise Mistake("the number of rows must be a constant")
     return None
 
 
 def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
     """Sort keys may name items by position or alias, and columns besides. Constants order nothing."""
-    aliases = {fold(item.name): item.value for item in reversed(before.items)}
-    stage = replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True)
-    keys = []
+    stage, keys = _stage_of_keys(before), []
     for part in order.expressions:
         with PlacedMistakes(stage, part):
             keys.append(sort_key(part, _read_order_key(part.this, stage, before)))
     before.stage.relation = stage.relation
     return tuple(key for key in keys if not isinstance(key.expr, Literal))
+
+
+def read_key(node: exp.Expr, before: Sorted) -> Expr:
+    """A key of DISTINCT ON, which may name what a key of ORDER BY may name."""
+    stage = _stage_of_keys(before)
+    value = _read_order_key(node, stage, before)
+    before.stage.relation = stage.relation
+    return value
+
+
+def _stage_of_keys(before: Sorted) -> QueryStage:
+    aliases = {fold(item.name): item.value for item in reversed(before.items)}
+    return replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True)
 
 
 def _read_order_key(node: exp.Expr, stage: QueryStage, before: Sorted) -> Expr:
@@ -103,20 +148,22 @@ def _read_order_key(node: exp.Expr, stage: QueryStage, before: Sorted) -> Expr:
     return before.fields[value]
 
 
-def _first(before: Sorted, keys: Sequence[Order], limit: int, offset: int) -> tuple[Relation, tuple[SelectItem, ...]]:
+def _first(before: Sorted, keys: Sequence[Order], limit: int, offset: int) -> FirstRows:
     environment = before.stage.environment
     if before.fields is not None:
-        return TopK(before.stage.relation, (), tuple(keys), limit, offset), before.items
+        assert not before.partition, "rows of which only the items are left have no partition"
+        return FirstRows(TopK(before.stage.relation, (), tuple(keys), limit, offset), before.items)
     made = outputs(before.items, environment)
-    extra = _extra(made, keys, environment)
+    extra = _extra(made, (*(key.expr for key in keys), *before.partition), environment)
     fields = {output.expr: Column(output.name, output.expr.type) for output in reversed((*made, *extra))}
     order = tuple(replace(key, expr=fields[key.expr]) for key in keys)
+    partition = tuple(fields[expr] for expr in before.partition)
     projected = Projection(before.stage.relation, (*made, *extra))
-    return TopK(projected, (), order, limit, offset), as_fields(before.items, made)
+    return FirstRows(TopK(projected, partition, order, limit, offset), as_fields(before.items, made), partition)
 
 
-def _extra(made: Sequence[Output], keys: Sequence[Order], environment: Environment) -> tuple[Output, ...]:
-    """Fields for sort keys that are not selected."""
+def _extra(made: Sequence[Output], needed: Sequence[Expr], environment: Environment) -> tuple[Output, ...]:
+    """Fields for sort keys and partitions that are not selected."""
     selected = {output.expr for output in made}
-    missing = dict.fromkeys(key.expr for key in keys if key.expr not in selected)
+    missing = dict.fromkeys(expr for expr in needed if expr not in selected)
     return tuple(Output(environment.books.fresh(f"{environment.path}order"), expr) for expr in missing)

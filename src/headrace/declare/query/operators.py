@@ -37,7 +37,21 @@ from headrace.model.types import (
 UNKNOWN = Literal(None, NULL)
 """Stands for an expression with a mistake: it fits everywhere, so that the mistake is reported once."""
 
-_NOT_FOLDED = ("now", "repeat", "lpad", "rpad", "like", "rlike", "regexp_extract")
+_NOT_FOLDED = (
+    "now",
+    "lambda_variable",
+    "sequence",
+    "array_repeat",
+    "split",
+    "regexp_extract_all",
+    "repeat",
+    "lpad",
+    "rpad",
+    "like",
+    "rlike",
+    "regexp_extract",
+    "regexp_replace",
+)
 """Not computed while reading: `now` depends on the time, the others could take long or grow large."""
 
 
@@ -77,6 +91,8 @@ def cast(expr: Expr, type_: Type) -> Expr:
 
 def castable(source: Type, target: Type) -> bool:
     """Which casts ANSI mode has."""
+    if isinstance(source, Array) and (target == STRING or isinstance(target, Array)):
+        return castable(source.element, STRING if target == STRING else target.element)  # type: ignore[union-attr]
     if NULL in (source, target) or isinstance(source, Array) or isinstance(target, Array):
         return source == NULL
     if source in INTERVALS or target in INTERVALS:

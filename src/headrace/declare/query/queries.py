@@ -21,7 +21,7 @@ from headrace.model.errors import UnsupportedSql
 def read_query(node: exp.Query, environment: Environment, outer: QueryStage | None, purpose: Purpose) -> Rows:
     """The rows of any query. `outer` is where it stands inside another query, whose columns it may name."""
     with_ = node.args.get("with_")
-    inside = environment if with_ is None else _with(with_, environment)
+    inside = environment if with_ is None else _with(with_, environment, outer)
     rows = _body(node, inside, outer, purpose)
     if with_ is not None:
         _read_unused(with_, inside)
@@ -42,7 +42,7 @@ def _body(node: exp.Query, environment: Environment, outer: QueryStage | None, p
     return limit_rows(node, rows, environment, purpose)
 
 
-def _with(node: exp.Expr, environment: Environment) -> Environment:
+def _with(node: exp.Expr, environment: Environment, outer: QueryStage | None) -> Environment:
     """The environment in which common table expressions are known, each to those after it."""
     refuse_clauses(node, environment, "expressions", "recursive")
     if node.args.get("recursive"):
@@ -56,7 +56,7 @@ def _with(node: exp.Expr, environment: Environment) -> Environment:
         names = tuple(column.name for column in part.args["alias"].columns)
         if not isinstance(part.this, exp.Query):
             refuse("clause: with", environment.at(part))
-        environment = environment.with_common_table(part.alias, NamedQuery(part.this, environment, names))
+        environment = environment.with_common_table(part.alias, NamedQuery(part.this, environment, names, outer))
     return environment
 
 
@@ -67,7 +67,7 @@ def _read_unused(node: exp.Expr, environment: Environment) -> None:
             named = environment.common_tables[fold(part.alias)]
             inner = replace(named.environment, reads=[]).inside(part.alias)
             with _without_refusals(environment.report):
-                inner.read_query(named.query, inner, None, Purpose.TABLE)
+                inner.read_query(named.query, inner, named.outer, Purpose.TABLE)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""First rows: ROW_NUMBER() and its kin filtered to the first k, and ORDER BY ... LIMIT.
+"""First rows: ROW_NUMBER() and its kin filtered to the first k.
 
-A ranking is read as a TopK without limit that adds the rank as a field. Conditions on that field, found in the WHERE of
-the query around it, in QUALIFY or in ON, become its limit. A ranking that nobody limits is refused in the end.
+A ranking is read as a window function. Where conditions bound its field from above, in the WHERE of the query around
+it, in QUALIFY or in ON, and nothing else is computed in its window, it becomes a TopK, which keeps less.
 """
 
 from __future__ import annotations
@@ -11,54 +11,30 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headrace.declare.query import operators
-from headrace.declare.query.expressions import read_value, window_function
+from headrace.declare.query.expressions import read_value
 from headrace.declare.query.forms import check_parts
 from headrace.declare.query.known_functions import RANKINGS
-from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import Call, Column, Expr, Literal
-from headrace.model.relation import Filter, Join, JoinKind, Order, Projection, Ranking, Relation, TopK
-from headrace.model.types import BIGINT, INT
+from headrace.model.relation import (
+    Filter,
+    Join,
+    JoinKind,
+    Order,
+    Over,
+    PlaceCall,
+    Projection,
+    Ranking,
+    Relation,
+    TopK,
+    WindowCall,
+)
 
 UNLIMITED = 2**63 - 1
 
 _KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 _KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-def read_ranking(stage: QueryStage, node: exp.Window) -> Expr:
-    """ROW_NUMBER, RANK or DENSE_RANK: the rank of each row at hand. One order per query."""
-    name = window_function(node)
-    if name not in RANKINGS:
-        raise NotMaintained(f"window function: {name}")
-    if node.args.get("spec") or node.args.get("alias"):
-        raise NotMaintained(f"window function: {name}", "write the whole window after OVER, without a frame")
-    if node.this.expressions:
-        raise Mistake(f'"{name}" takes no arguments')
-    partition = tuple(read_value(part, stage) for part in node.args.get("partition_by") or ())
-    order = read_order(node.args["order"], stage) if node.args.get("order") else ()
-    if not order and node.args.get("order") and (stage.environment.report.errors or not stage.scope.complete):
-        raise Mistake("")  # it is there, and what is wrong with it is told already
-    if not order:
-        raise Mistake(f'"{name}" needs ORDER BY', f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
-    return _rank_rows(stage, node, (Ranking(name), partition, order))
-
-
-def _rank_rows(stage: QueryStage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...], tuple[Order, ...]]) -> Expr:
-    if stage.ranked is not None:
-        if stage.ranked[0] != key:
-            raise NotMaintained("several window functions")
-        return stage.ranked[1]
-    ranking, partition, order = key
-    environment = stage.environment
-    field = environment.books.fresh(f"{environment.path}{ranking.value}")
-    environment.books.ranks[field] = (ranking.value, environment.at(node))
-    stage.relation = TopK(stage.relation, partition, order, UNLIMITED, ranking=ranking, rank_name=field)
-    value = operators.convert(Column(field, BIGINT), INT)
-    stage.ranked = (key, value)
-    return value
 
 
 def read_order(node: exp.Expr, stage: QueryStage) -> tuple[Order, ...]:
@@ -122,16 +98,26 @@ def _below(relation: Relation) -> tuple[Relation, ...]:
     return ()
 
 
+def _only_ranking(over: Over) -> WindowCall | None:
+    """The one call of a window, if it is a ranking."""
+    call = over.calls[0]
+    is_ranking = isinstance(call.compute, PlaceCall) and call.compute.function.value in RANKINGS
+    return call if is_ranking and len(over.calls) == 1 else None
+
+
 def _find_unlimited(relation: Relation) -> Iterator[str]:
-    if isinstance(relation, TopK) and relation.limit == UNLIMITED and relation.rank_name is not None:
-        yield relation.rank_name
+    if isinstance(relation, Over) and (call := _only_ranking(relation)) is not None:
+        yield call.name
     for input_ in _below(relation):
         yield from _find_unlimited(input_)
 
 
 def _limit_rows(relation: Relation, field: str, lowest: int, highest: int) -> Relation:
-    if isinstance(relation, TopK) and relation.rank_name == field:
-        return replace(relation, limit=max(0, highest - lowest + 1), offset=lowest - 1)
+    if isinstance(relation, Over) and relation.calls[0].name == field:
+        compute = relation.calls[0].compute
+        assert isinstance(compute, PlaceCall), f'"{field}" is no ranking'
+        bounds, ranking = (max(0, highest - lowest + 1), lowest - 1), Ranking(compute.function.value)
+        return TopK(relation.input, relation.partition, relation.order, *bounds, ranking, field)
     match relation:
         case Filter(input_) | Projection(input_):
             return replace(relation, input=_limit_rows(input_, field, lowest, highest))

@@ -13,46 +13,46 @@ from typing import NoReturn
 from headrace.model.errors import Location, Problem, Severity, UnsupportedSql
 
 REFUSALS: Mapping[str, str] = {
-    "aggregate: NAME": "use count, sum, avg, min or max",
-    "array element": "store each element as a row of a separate source",
+    "aggregate: NAME": "docs/sql.md lists the aggregates that are maintained",
+    "asof join": "join the rows before it, and keep the last of each: QUALIFY ROW_NUMBER() OVER (PARTITION BY ... "
+    "ORDER BY ... DESC) = 1",
     "clause: NAME": "leave the clause out",
-    "correlated subquery": "compare columns of the two queries with = in the inner WHERE, or write a join",
-    "count distinct of several columns": "count(*) over SELECT DISTINCT of these columns counts them",
-    "cube": "write one GROUP BY for each set and combine them with UNION ALL",
+    "correlated subquery": "write it as a join",
     "deep nesting": "store the result of the inner steps in a source",
-    "except all": "use EXCEPT, which gives each row once",
     "expression: NAME": "write it with operators and functions that docs/sql.md lists",
     "function: NAME": "docs/sql.md lists the functions that are maintained",
-    "grouping sets": "write one GROUP BY for each set and combine them with UNION ALL",
-    "intersect all": "use INTERSECT, which gives each row once",
+    "grouping sets": "at most 64 sets are maintained: name those that are needed in GROUPING SETS",
     "interval column": "give the number of seconds or days: unix_timestamp(b) - unix_timestamp(a), datediff(b, a)",
-    "lateral join": "write the inner query as a join",
-    "lateral view": "store each element as a row of a separate source",
-    "limit without order by": "add ORDER BY: otherwise it is not defined which rows are meant",
-    "natural join": "name the columns: USING (...)",
+    "join as of the event": "tables are joined as they are when rows are pushed: leave out `joins: as_of_event`, and "
+    "keep the values of that time in the stream",
+    "lateral join": "write a query: LATERAL (SELECT ...)",
     "nondeterministic function: NAME": "a maintained view may depend only on its sources",
-    "now() outside a filter on time": "compare a time with it in WHERE: ts > now() - INTERVAL '7 days'",
-    "offset without limit": "add LIMIT",
+    "now() as a value": "it would change all rows at every instant: take date_trunc('minute', now()), current_date, or "
+    "a comparison: ts > now() - INTERVAL '7 days'",
+    "processing time": "rows do not tell when they were processed: use the time of the event, window(ts, '10 seconds')",
     "pivot": "write one aggregate with FILTER (WHERE ...) for each column",
     "recursive query": "views cannot read themselves",
-    "rollup": "write one GROUP BY for each set and combine them with UNION ALL",
-    "scalar subquery without aggregate": "return one row with an aggregate: (SELECT max(x) FROM ...), or write a join",
-    "select without from": "read the values from a source",
-    "session window": "use window(ts, '10 minutes')",
+    "scalar subquery without aggregate": "give its column a type: CAST(... AS ...)",
+    "session window in grouping sets": "group by each set in a query of its own, and combine them with UNION ALL",
+    "session window outside group by": "read FROM SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' "
+    "MINUTES), which adds window_start and window_end, or GROUP BY k, session_window(ts, '10 minutes')",
+    "session window with a gap that changes": "use one gap for all rows: session_window(ts, '10 minutes')",
+    "several table functions": "write the second one in FROM: LATERAL VIEW explode(...)",
     "several time windows": "group in one query for each window",
-    "several window functions": "rank in one query for each order",
     "stream-stream join without a window": "bound the distance in time (a.ts BETWEEN b.ts - INTERVAL 1 HOUR AND b.ts), "
     "or join equal windows",
     "struct column": "select its parts: window.start, window.end",
-    "subquery as a value": "use EXISTS or IN as a condition of WHERE",
+    "subquery as a value": "compare one column, or use EXISTS",
     "subquery in ON": "move the condition to WHERE",
-    "subquery under OR": "write one query for each case and combine them with UNION",
-    "table function: NAME": "read from sources and views",
+    "table function: NAME": "explode, posexplode, unnest, generate_series, range, stack and json_tuple give rows, in "
+    "FROM or in the SELECT list",
+    "table function of groups": "group in a query of its own in FROM, and unfold that",
     "table sample": "filter by a column: pmod(id, 10) = 0",
     "time travel": "a view reads what its sources hold now",
-    "values": "keep the rows in a source",
-    "window function: NAME": "ROW_NUMBER, RANK and DENSE_RANK are maintained when an outer WHERE keeps the first k",
-    "window outside group by": "group by it: GROUP BY window(ts, '1 minute')",
+    "window frame: NAME": "use ROWS or RANGE",
+    "window function: NAME": "docs/sql.md lists the window functions that are maintained",
+    "window outside group by": "read FROM TUMBLE(t, ts, INTERVAL '1 minute'), which adds window_start and window_end, "
+    "or GROUP BY window(ts, '1 minute')",
 }
 """Valid SQL that is not maintained, by name, with what to write instead. `NAME` stands for the construct's own name."""
 

@@ -1,4 +1,8 @@
-"""UNION, INTERSECT and EXCEPT: rows by position, in the names of the first query and in types that hold all."""
+"""UNION, INTERSECT and EXCEPT: rows by position, in the names of the first query and in types that hold all.
+
+INTERSECT ALL and EXCEPT ALL count rows. Equal rows of each side are numbered from one, and then a row with its number
+is on the other side or not: three copies less two leave the one with number three.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +18,27 @@ from headrace.declare.query.expressions import check_expression
 from headrace.declare.query.items import SelectItem, outputs
 from headrace.declare.query.limits import Sorted, keep_limit
 from headrace.declare.query.report import refuse
-from headrace.declare.query.scope import Scope, Visible
+from headrace.declare.query.scope import Scope, Visible, fold
 from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.errors import InputError, Problem
-from headrace.model.expr import Call, Column, Expr, conjunction
-from headrace.model.relation import Distinct, Join, JoinKind, Output, Projection, Relation, UnionAll, fields_of
+from headrace.model.expr import Call, Column, Expr, Literal, conjunction
+from headrace.model.relation import Distinct, Join, JoinKind, Output, Projection, Relation, TopK, UnionAll, fields_of
 from headrace.model.types import BOOLEAN, NULL, Type
+
+MOST_COPIES = 2**31 - 1
+"""More equal rows than a bag ever has."""
 
 
 def read_set(node: exp.SetOperation, environment: Environment, outer: QueryStage | None, purpose: Purpose) -> Rows:
     """The rows of queries combined by UNION [ALL], INTERSECT or EXCEPT, with the ORDER BY and LIMIT that may follow."""
-    refuse_clauses(node, environment, "with_", "this", "expression", "distinct", "order", "limit", "offset")
+    refuse_clauses(node, environment, "with_", "this", "expression", "distinct", "by_name", "order", "limit", "offset")
     kind = type(node).__name__.lower()
-    if not node.args.get("distinct") and not isinstance(node, exp.Union):
-        environment.report.refuse(f"{kind} all", environment.at(node.expression))
     branches = _branches(node)
     places = [environment, *(_place(kind, environment) for _ in branches[1:])]
     results = [_branch(branch, place, outer) for branch, place in zip(branches, places, strict=True)]
+    if node.args.get("by_name"):
+        results = _align_by_name(results)
     return limit_rows(node, _combine_rows(node, results, branches, places), environment, purpose)
 
 
@@ -48,7 +55,8 @@ def _branches(node: exp.SetOperation) -> list[exp.Expr]:
 def _continues(node: exp.SetOperation, current: exp.Expr) -> bool:
     unions = isinstance(node, exp.Union) and isinstance(current, exp.Union)
     more = any(current.args.get(clause) for clause in ("order", "limit", "offset", "with_", "distinct"))
-    return unions and not node.args.get("distinct") and not more
+    same = bool(node.args.get("by_name")) == bool(current.args.get("by_name"))
+    return unions and same and not node.args.get("distinct") and not more
 
 
 def _place(kind: str, environment: Environment) -> Environment:
@@ -68,6 +76,24 @@ def _branch(node: exp.Expr, environment: Environment, outer: QueryStage | None) 
     return rows
 
 
+def _align_by_name(results: Sequence[Rows]) -> list[Rows]:
+    """Rows with the columns of all queries, in the order in which they occur first: NULL where a query has no such
+    column.
+    """
+    if not all(rows.complete for rows in results):
+        return [replace(rows, complete=False) for rows in results]
+    named = [{fold(column.name): column for column in rows.columns} for rows in results]
+    every = {name: column.name for columns in reversed(named) for name, column in columns.items()}
+    order = dict.fromkeys(name for columns in named for name in columns)
+    return [
+        replace(
+            rows,
+            columns=tuple(columns.get(name) or Visible(every[name], Literal(None, NULL)) for name in order),
+        )
+        for rows, columns in zip(results, named, strict=True)
+    ]
+
+
 def _combine_rows(
     node: exp.SetOperation, results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]
 ) -> Rows:
@@ -78,12 +104,13 @@ def _combine_rows(
                 message = f"the queries have {len(first.columns)} and {len(rows.columns)} columns"
                 place.error(message, branch.expressions[0] if branch.expressions else branch)
             return replace(first, complete=False)
+    environment = places[0]
     types = _types(results, branches, places)
     inputs = [
         _project_rows(rows, types, [column.name for column in first.columns], branch, place)
         for rows, branch, place in zip(results, branches, places, strict=True)
     ]
-    return _rows(_operator(node, inputs), first)
+    return _rows(_operator(node, inputs, environment), first)
 
 
 def _types(results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]) -> list[Type]:
@@ -119,15 +146,30 @@ def _is_identity(relation: Relation, made: Sequence[Output]) -> bool:
     return [output.expr for output in made] == fields and [output.name for output in made] == [f.name for f in fields]
 
 
-def _operator(node: exp.SetOperation, inputs: Sequence[Relation]) -> Relation:
+def _operator(node: exp.SetOperation, inputs: Sequence[Relation], environment: Environment) -> Relation:
     if isinstance(node, exp.Union):
         union = UnionAll(tuple(inputs))
         return Distinct(union) if node.args.get("distinct") else union
     kind = JoinKind.SEMI if isinstance(node, exp.Intersect) else JoinKind.ANTI
-    left, right = Distinct(inputs[0]), inputs[1]
+    if node.args.get("distinct"):
+        left, right = Distinct(inputs[0]), inputs[1]
+        return Join(kind, left, right, _all_equal(left, right))
+    numbered = [_number_copies(input_, environment) for input_ in inputs]
+    fields = fields_of(inputs[0])
+    rest = Join(kind, numbered[0], numbered[1], _all_equal(numbered[0], numbered[1]))
+    return Projection(rest, tuple(Output(field.name, Column(field.name, field.type)) for field in fields))
+
+
+def _all_equal(left: Relation, right: Relation) -> Expr:
     pairs = zip(fields_of(left), fields_of(right), strict=True)
-    same: list[Expr] = [Call("<=>", (Column(a.name, a.type), Column(b.name, b.type)), BOOLEAN) for a, b in pairs]
-    return Join(kind, left, right, conjunction(tuple(same)))
+    return conjunction(tuple(Call("<=>", (Column(a.name, a.type), Column(b.name, b.type)), BOOLEAN) for a, b in pairs))
+
+
+def _number_copies(relation: Relation, environment: Environment) -> Relation:
+    """Equal rows with the numbers 1, 2, 3 and so on."""
+    number = environment.books.fresh(f"{environment.path}copy")
+    partition = tuple(Column(field.name, field.type) for field in fields_of(relation))
+    return TopK(relation, partition, (), MOST_COPIES, rank_name=number)
 
 
 def _rows(relation: Relation, first: Rows) -> Rows:
@@ -144,5 +186,5 @@ def limit_rows(node: exp.Expr, rows: Rows, environment: Environment, purpose: Pu
     stage = QueryStage(environment, "ORDER BY", Scope((rows.as_table(""),)), rows.relation, not_null=rows.not_null)
     items = tuple(SelectItem(column.name, column.value, node) for column in rows.columns)
     whole = [item.value for item in items] == [Column(field.name, field.type) for field in fields_of(rows.relation)]
-    relation, items = keep_limit(node, Sorted(stage, items, purpose, Size.ANY, {} if whole else None))
-    return replace(rows, relation=relation, columns=tuple(Visible(item.name, item.value) for item in items))
+    kept = keep_limit(node, Sorted(stage, items, purpose, Size.ANY, {} if whole else None))
+    return replace(rows, relation=kept.relation, columns=tuple(Visible(item.name, item.value) for item in kept.items))

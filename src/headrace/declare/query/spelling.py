@@ -25,7 +25,7 @@ _EXPRESSIONS: Mapping[type[exp.Expr], tuple[str, str | None]] = {
     exp.RegexpILike: ("~*", "use RLIKE, with (?i) before the pattern"),
     exp.SimilarTo: ("SIMILAR TO", "use RLIKE"),
     exp.Tuple: ("row value", "compare the columns one by one, with AND"),
-    exp.WithinGroup: ("WITHIN GROUP", "use count, sum, avg, min or max"),
+    exp.WithinGroup: ("WITHIN GROUP", "a rank counts the rows before it: count(*) FILTER (WHERE x < 3) + 1"),
 }
 _PARTS: Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]] = {
     (exp.AtTimeZone, "zone"): _EXPRESSIONS[exp.AtTimeZone],
@@ -37,7 +37,6 @@ _CLAUSES: Mapping[str, tuple[str, str | None]] = {
     "version": ("time travel", None),
     "system_time": ("time travel", None),
     "when": ("time travel", None),
-    "laterals": ("lateral view", None),
     "locks": ("clause: FOR UPDATE", None),
     "on": (
         "clause: DISTINCT ON",

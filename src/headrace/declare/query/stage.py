@@ -30,11 +30,19 @@ class GroupByResult(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """The window of GROUP BY: its call as written, and the fields that hold its bounds."""
+    """The window of GROUP BY: its call as written, and the fields that hold its bounds.
+
+    `session` is the time and the gap in milliseconds of a session window.
+    """
 
     node: exp.Expr
     start: Column
     end: Column
+    session: tuple[Expr, int] | None = None
+
+    @property
+    def name(self) -> str:
+        return "window" if self.session is None else "session_window"
 
     def bound(self, name: str) -> Column:
         if same_name(name, "start"):
@@ -49,9 +57,10 @@ class QueryStage:
     """`clause` is its name for messages. `values` are nodes whose values are known: aggregates, once they are computed.
 
     `aliases` are columns of the SELECT list, found where no column has the name, or before columns if `aliases_first`.
-    Without `subquery` or `ranking` such an expression may not occur. `ranked` is the ranking that was read, with its
-    value. `correlated` are conditions that name columns of the query around, and wait to be placed there. `places` are
-    where columns were named.
+    Without `subquery`, `quantified` or `windowing` such an expression may not occur. `named_windows` are those of
+    WINDOW, and `read_windows` the fields of window functions that were read, by what they compute. `correlated` are
+    conditions that name columns of the query around, and wait to be placed there. `places` are where columns were
+    named. `elements` are the names that x -> ... gives to elements of arrays.
     """
 
     environment: Environment
@@ -66,10 +75,13 @@ class QueryStage:
     window: TimeWindow | None = None
     grouping: GroupByResult | None = None
     subquery: Callable[[QueryStage, exp.Expr], Expr] | None = None
-    ranking: Callable[[QueryStage, exp.Window], Expr] | None = None
-    ranked: tuple[object, Expr] | None = None
+    quantified: Callable[[QueryStage, exp.Expr, str | None], Expr] | None = None
+    windowing: Callable[[QueryStage, exp.Window], Expr] | None = None
+    named_windows: Mapping[str, exp.Window] = field(default_factory=dict)
+    read_windows: dict[object, Expr] = field(default_factory=dict)
     correlated: tuple[Expr, ...] = ()
     places: dict[str, exp.Expr] = field(default_factory=dict)
+    elements: Mapping[str, Expr] = field(default_factory=dict)
 
     def finished(self, expr: Expr) -> Expr:
         """An expression that was read here, over the rows at hand."""
@@ -91,7 +103,9 @@ class QueryStage:
         return found
 
     def _names_window(self, qualifier: str) -> bool:
-        return self.window is not None and same_name(qualifier, "window") and self.scope.table(qualifier) is None
+        return (
+            self.window is not None and same_name(qualifier, self.window.name) and self.scope.table(qualifier) is None
+        )
 
     def _here(self, name: str, qualifier: str | None) -> Expr | None:
         alias = self.aliases.get(fold(name)) if qualifier is None else None
@@ -110,12 +124,7 @@ class QueryStage:
         if found is not None:
             self.environment.books.outer_place = self.environment.at(node)
             return self.outer.finished(found)
-        beyond = self.outer.outer
-        while beyond is not None:
-            if beyond._here(name, qualifier) is not None:
-                raise NotMaintained("correlated subquery", "name columns of the next query around it only")
-            beyond = beyond.outer
-        return None
+        return self.outer._outside(node, name, qualifier) if self.outer.outer is not None else None
 
     def _unknown(self, name: str, qualifier: str | None, quoted: bool) -> Mistake:
         if not self._all_known(qualifier):

@@ -14,7 +14,7 @@ from headrace.declare.query.environment import Environment
 from headrace.declare.query.report import refuse
 from headrace.declare.query.trees import nodes
 from headrace.model.catalogue import SourceKind
-from headrace.model.expr import Call, Expr, columns_of, conjuncts
+from headrace.model.expr import FALSE, Call, Expr, columns_of, conjuncts
 from headrace.model.relation import (
     Aggregate,
     Distinct,
@@ -22,10 +22,13 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Output,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     fields_of,
@@ -37,10 +40,13 @@ _BELOW, _ABOVE = ("<", "<="), (">", ">=")
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """Whether rows are a stream's, and which of their fields tell event time."""
+    """Whether rows are a stream's, which of their fields tell event time, and the alias of a stream among them that
+    asks for tables as of its events.
+    """
 
     stream: bool
     times: frozenset[str]
+    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +64,20 @@ class StreamCheck:
                 return self.flow(input_, (*known, *conjuncts(predicate)))
             case Projection(input_, outputs):
                 inner = self.flow(input_)
-                return _Flow(inner.stream, _find_timed(outputs, inner.times))
-            case Windows(input_, time):
+                return _Flow(inner.stream, _find_timed(outputs, inner.times), inner.as_of)
+            case Windows() | Sessions():
+                input_, time = relation.input, relation.time
                 inner = self.flow(input_)
                 bounds = {relation.start, relation.end} if _tells(time, inner.times) else set()
-                return _Flow(inner.stream, inner.times | bounds)
+                return _Flow(inner.stream, inner.times | bounds, inner.as_of)
+            case Unfold(input_, columns):
+                inner = self.flow(input_)
+                return _Flow(inner.stream, inner.times - set(columns), inner.as_of)
             case Aggregate(input_, keys):
                 inner = self.flow(input_)
                 times = _find_timed(keys, inner.times)
                 return _Flow(inner.stream and bool(times), times)
-            case TopK(input_, partition):
+            case TopK(input_, partition) | Over(input_, partition):
                 inner = self.flow(input_)
                 return _Flow(inner.stream and any(_tells(part, inner.times) for part in partition), inner.times)
             case Join():
@@ -82,14 +92,16 @@ class StreamCheck:
         source = self.environment.declared.sources.get(scan.source)
         if source is None or source.kind != SourceKind.STREAM:
             return _Flow(False, frozenset())
-        return _Flow(True, frozenset((f"{scan.alias}.{source.time}",)) if source.time else frozenset())
+        as_of = scan.alias if source.joins_as_of_event else None
+        return _Flow(True, frozenset((f"{scan.alias}.{source.time}",)) if source.time else frozenset(), as_of)
 
     def _union(self, inputs: Sequence[Relation]) -> _Flow:
         names = [[field.name for field in fields_of(input_)] for input_ in inputs]
         flows = [self.flow(input_) for input_ in inputs]
         told = [[name in flow.times for name in row] for row, flow in zip(names, flows, strict=True)]
         times = (name for name, *telling in zip(names[0], *told, strict=True) if all(telling))
-        return _Flow(any(flow.stream for flow in flows), frozenset(times))
+        as_of = next((flow.as_of for flow in flows if flow.as_of is not None), None)
+        return _Flow(any(flow.stream for flow in flows), frozenset(times), as_of)
 
     def _join(self, join: Join, known: Sequence[Expr]) -> _Flow:
         inner = join.kind == JoinKind.INNER
@@ -98,9 +110,18 @@ class StreamCheck:
         if left.stream and right.stream and not _is_bounded(parts, left.times, right.times):
             scan = next(node for node in nodes(join.right) if isinstance(node, Scan))
             refuse("stream-stream join without a window", self.environment.books.places[scan.alias])
+        as_of = (left.as_of if not right.stream else None) or (right.as_of if not left.stream else None)
+        if as_of is not None and not _is_constant(join.right) and not _is_constant(join.left):
+            refuse("join as of the event", self.environment.books.places[as_of])
         if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return left
-        return _Flow(left.stream or right.stream, left.times | right.times)
+        return _Flow(left.stream or right.stream, left.times | right.times, left.as_of or right.as_of)
+
+
+def _is_constant(relation: Relation) -> bool:
+    """Whether rows are of no source: those of a filter that nothing passes."""
+    kept = [node for node in nodes(relation) if isinstance(node, Filter) and node.predicate == FALSE]
+    return len(kept) == sum(isinstance(node, Scan) for node in nodes(relation))
 
 
 def _tells(expr: Expr, times: frozenset[str]) -> bool:

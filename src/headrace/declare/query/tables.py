@@ -11,14 +11,15 @@ from headrace.declare.query.environment import BrokenView, Environment, FromClau
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import FromTable, Scope, Visible, fold, same_name
 from headrace.declare.query.spelling import refuse_clause
+from headrace.declare.query.stage import QueryStage
+from headrace.declare.query.window_tables import read_window_table
+from headrace.declare.query.window_text import find_window_table
 from headrace.model.catalogue import Source, SourceColumn
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column
 from headrace.model.relation import Scan
 
 _OTHER_ITEMS: Mapping[type[exp.Expr], str] = {
-    exp.Lateral: "lateral join",
-    exp.Values: "values",
     exp.Unnest: "table function: unnest",
 }
 
@@ -33,36 +34,41 @@ def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> N
             environment.report.refuse(refused.operator, where, refused.hint)
 
 
-def read_item(node: exp.Expr, environment: Environment) -> FromClause:
+def read_item(node: exp.Expr, environment: Environment, outer: QueryStage | None) -> FromClause:
     """What one item of FROM shows, without the joins that may follow it."""
     with environment.report.gathering():
-        return _read_item(node, environment)
+        return _read_item(node, environment, outer)
     alias = node.alias_or_name
     return FromClause(_nothing_known(alias, environment).relation, Scope((FromTable(alias, (), complete=False),)))
 
 
-def _read_item(node: exp.Expr, environment: Environment) -> FromClause:
+def _read_item(node: exp.Expr, environment: Environment, outer: QueryStage | None) -> FromClause:
     if isinstance(node, exp.Table):
-        return _read_named(node, environment)
+        return _read_named(node, environment, outer)
     if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
         refuse(_OTHER_ITEMS.get(type(node), f"clause: {type(node).__name__.lower()}"), environment.at(node))
-    return _query(node, environment)
+    return _query(node, environment, outer)
 
 
-def _read_named(node: exp.Table, environment: Environment) -> FromClause:
+def _read_named(node: exp.Table, environment: Environment, outer: QueryStage | None) -> FromClause:
+    call = find_window_table(node)
+    if call is not None:
+        refuse_clauses(node, environment, "this", "alias", "joins")
+        rows, alias = read_window_table(node, call, environment, outer, read_item)
+        return show_rows(rows, name_item(node, alias, environment), node, environment)
     if not isinstance(node.this, exp.Identifier):
         refuse(f"table function: {name_table_function(node)}", environment.at(node))
     refuse_clauses(node, environment, "this", "alias", "db", "joins")
     name = f"{node.db}.{node.name}" if node.db else node.name
-    alias = _alias(node, node.name.rpartition(".")[2], environment)
+    alias = name_item(node, node.name.rpartition(".")[2], environment)
     common = None if node.db else environment.common_tables.get(fold(name))
     if common is not None:
         environment.books.used_queries.add(id(common.query))
-        return _show_rows(_expand_query(common, alias, environment), alias, node, environment)
+        return show_rows(_expand_query(common, alias, environment), alias, node, environment)
     source = environment.declared.source(name)
     if source is not None:
         _remember(source.name, environment)
-        return _show_rows(_rows_of(source, alias, node, environment), alias, node, environment)
+        return show_rows(_rows_of(source, alias, node, environment), alias, node, environment)
     return _read_view(name, alias, node, environment)
 
 
@@ -71,17 +77,23 @@ def name_table_function(node: exp.Table) -> str:
     return "rows from" if node.this is None else str(node.this.name).lower()
 
 
+def name_function(node: exp.Expr) -> str:
+    """The name of a function in FROM, for messages."""
+    inner = node.this if isinstance(node, exp.Lateral) else node
+    return name_table_function(inner) if isinstance(inner, exp.Table) else str(getattr(inner, "name", "")).lower()
+
+
 def _read_view(name: str, alias: str, node: exp.Table, environment: Environment) -> FromClause:
     view = environment.declared.view(name, environment, environment.at(node))
     if view is None:
         near = nearest_name(name, (*environment.declared.table_names(), *environment.common_tables))
         environment.error(f'table "{name}" does not exist', node, near or "tables are the project's sources and views")
-        return _show_rows(_nothing_known(alias, environment), alias, node, environment)
+        return show_rows(_nothing_known(alias, environment), alias, node, environment)
     _remember(next(known for known in environment.declared.view_names if same_name(known, name)), environment)
     if isinstance(view, BrokenView):
         environment.report.blocked = True
-        return _show_rows(_nothing_known(alias, environment), alias, node, environment)
-    return _show_rows(_expand_query(view, alias, environment), alias, node, environment)
+        return show_rows(_nothing_known(alias, environment), alias, node, environment)
+    return show_rows(_expand_query(view, alias, environment), alias, node, environment)
 
 
 def _remember(name: str, environment: Environment) -> None:
@@ -92,21 +104,21 @@ def _remember(name: str, environment: Environment) -> None:
 def _expand_query(named: NamedQuery, alias: str, environment: Environment) -> Rows:
     """The rows of a view or common table expression, read again for this use."""
     inner = replace(named.environment, path=environment.path).inside(alias)
-    rows = inner.read_query(named.query, inner, None, Purpose.TABLE)
+    rows = inner.read_query(named.query, inner, named.outer, Purpose.TABLE)
     if not named.column_names or len(named.column_names) != len(rows.columns):
         return rows
     columns = zip(named.column_names, rows.columns, strict=True)
     return replace(rows, columns=tuple(replace(column, name=name) for name, column in columns))
 
 
-def _query(node: exp.Subquery, environment: Environment) -> FromClause:
+def _query(node: exp.Subquery, environment: Environment, outer: QueryStage | None) -> FromClause:
     refuse_clauses(node, environment, "this", "alias", "joins")
-    alias = _alias(node, environment.books.fresh("subquery"), environment)
+    alias = name_item(node, environment.books.fresh("subquery"), environment)
     inner = environment.inside(alias)
-    return _show_rows(environment.read_query(node.this, inner, None, Purpose.TABLE), alias, node, environment)
+    return show_rows(environment.read_query(node.this, inner, outer, Purpose.TABLE), alias, node, environment)
 
 
-def _alias(node: exp.Expr, otherwise: str, environment: Environment) -> str:
+def name_item(node: exp.Expr, otherwise: str, environment: Environment) -> str:
     """The name that the query gives to the item. `.` and `/` separate the parts of our own names."""
     alias: str = node.alias or otherwise
     if "." in alias or "/" in alias:
@@ -138,7 +150,7 @@ def _nothing_known(alias: str, environment: Environment) -> Rows:
     return Rows(Scan(alias, environment.books.fresh(f"{environment.path}{alias}"), (), ()), (), complete=False)
 
 
-def _show_rows(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> FromClause:
+def show_rows(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> FromClause:
     """Rows as a table of FROM, with the column names that the alias may give: `t AS x(a, b)`."""
     table = rows.as_table(alias)
     given = node.args["alias"].columns if node.args.get("alias") else []

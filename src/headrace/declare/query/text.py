@@ -1,8 +1,8 @@
 """Characters to sqlglot's tree, with the place of every node.
 
-Spark's dialect with names in double quotes, but functions stay calls by the name that was written: sqlglot's own
-nodes for them are made for translation between dialects and forget names and orders of arguments that Spark's rules
-depend on.
+Spark's dialect or PostgreSQL's, with names in double quotes, but functions stay calls by the name that was written:
+sqlglot's own nodes for them are made for translation between dialects and forget names and orders of arguments that
+Spark's rules depend on.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
+from headrace.declare.query.postgres_text import PostgresReader, PostgresText, keep_interval, tidy_postgres
+from headrace.declare.query.values import spread_values
+from headrace.declare.query.window_text import name_window_tables, read_as_calls
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Location, Problem
 
-SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
+SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY")
 """Functions whose arguments are more than a list."""
 
 DEEPEST = 150
@@ -57,18 +61,24 @@ class Parser(SparkParser):
     """sqlglot's parser with functions as written."""
 
     STRICT_CAST = True
+    # Else `array(a, b)[0]` would be read as the array [0].
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
         name: SparkParser.FUNCTION_PARSERS[name] for name in SPECIAL_SYNTAX
     }
 
+    def _parse_interval_span(self, this: exp.Expr, parse_function_unit: bool = True) -> exp.Interval:
+        return keep_interval(this, super()._parse_interval_span(this, parse_function_unit))
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A query, condition or expression as written, and where its first character is."""
+    """A query, condition or expression as written, where its first character is, and in which dialect it is."""
 
     sql: str
     origin: Location
+    dialect: SqlDialect = SqlDialect.SPARK
 
     def location(self, offset: int) -> Location:
         """The place of a character, counted from 0."""
@@ -96,13 +106,14 @@ class Text:
 def parse_query(text: Text) -> exp.Query:
     """The tree of one query. Raises InputError for everything else."""
     tokens = _tokens(text)
-    if tokens and tokens[0].token_type not in QUERY_STARTS:
+    starts = (*QUERY_STARTS, TokenType.TABLE) if text.dialect is SqlDialect.POSTGRES else QUERY_STARTS
+    if tokens and tokens[0].token_type not in starts:
         hint = 'a view is one query: it begins with "SELECT" or "WITH"'
         raise _mistake(text, tokens[0].start, f'a query cannot begin with "{tokens[0].text}"', hint)
-    tree = _parse_text(text, tokens, lambda parser: parser.parse(tokens, text.sql))
+    stem = "column" if text.dialect is SqlDialect.POSTGRES else "col"
+    tree = spread_values(_parse_text(text, tokens, lambda parser: parser.parse(tokens, text.sql)), stem)
+    tree = name_window_tables(tree)
     if not isinstance(tree, exp.Query):
-        if isinstance(tree, exp.Values):
-            return exp.select("*").from_(tree)
         raise _mistake(text, tokens[0].start, "this is not a query", 'a view is one query: "SELECT ... FROM ..."')
     return tree
 
@@ -155,11 +166,13 @@ def is_quoted(node: exp.Expr) -> bool:
     return isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
 
 
-def _parse_text(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.Expr | None]]) -> exp.Expr:
+def _parse_text(
+    text: Text, tokens: list[Token], parse: Callable[[SparkParser | PostgresReader], list[exp.Expr | None]]
+) -> exp.Expr:
     if not tokens:
         raise _mistake(text, 0, "the text is empty", None)
     try:
-        trees = parse(Parser(dialect=Dialect()))
+        trees = parse(_make_parser(text))
     except ParseError as error:
         raise _syntax_error(text, error) from error
     except RecursionError as error:
@@ -170,7 +183,13 @@ def _parse_text(text: Text, tokens: list[Token], parse: Callable[[Parser], list[
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
         raise _mistake(text, tokens[0].start, "this is not valid SQL", None)
-    return tree
+    return tidy_postgres(tree) if text.dialect is SqlDialect.POSTGRES else tree
+
+
+def _make_parser(text: Text) -> Parser | PostgresReader:
+    if text.dialect is SqlDialect.POSTGRES:
+        return PostgresReader(dialect=PostgresText())
+    return Parser(dialect=Dialect())
 
 
 def too_deep(where: Location) -> InputError:
@@ -182,12 +201,13 @@ def too_deep(where: Location) -> InputError:
 def _tokens(text: Text) -> list[Token]:
     """The tokens of one statement, without the semicolon that may end it."""
     try:
-        tokens = Dialect().tokenize(text.sql)
+        tokens = (PostgresText() if text.dialect is SqlDialect.POSTGRES else Dialect()).tokenize(text.sql)
     except SqlglotError as error:
         raise _token_error(text, error) from error
     _check_length(text, tokens)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
+    tokens = read_as_calls(tokens)
     for token, following in itertools.pairwise(tokens):
         if token.token_type == TokenType.SEMICOLON:
             raise _mistake(text, following.start, "a second statement begins here", "one file holds one query")
@@ -217,9 +237,11 @@ def _check_length(text: Text, tokens: list[Token]) -> None:
 
 
 def _read_window_as_name(token: Token, following: Token) -> None:
-    """`window(...)` and `window.start` are names; only `WINDOW w AS` is the clause."""
+    """`window(...)`, `window.start` and `f(window)` are names; only `WINDOW w AS` is the clause."""
     if token.token_type == TokenType.WINDOW and following.token_type in (TokenType.L_PAREN, TokenType.DOT):
         token.token_type = TokenType.VAR
+    if following.token_type == TokenType.WINDOW and token.token_type == TokenType.L_PAREN:
+        following.token_type = TokenType.VAR
 
 
 def _mistake(text: Text, offset: int, message: str, hint: str | None) -> InputError:

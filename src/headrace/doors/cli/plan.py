@@ -11,16 +11,23 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show
 from headrace.model.catalogue import Admission
-from headrace.model.plan import ContractOrder, Method, PlanOptions, Prefer, Sharing, WideArea
+from headrace.model.plan import PlanOptions
+from headrace.model.plan_modes import ContractOrder, Method, Prefer, Sharing, WideArea
 
 if TYPE_CHECKING:
     from headrace.app.planning import Planned
 
-MethodOption = Annotated[Method, typer.Option("--method", help="How to search for the plan of a contract.")]
-SharingOption = Annotated[Sharing, typer.Option("--share", help="What several contracts may share.")]
+AS_PROJECT = "the project's"
+MethodOption = Annotated[
+    Method | None,
+    typer.Option("--method", help="How to search for the plan of a contract.", show_default=AS_PROJECT),
+]
+SharingOption = Annotated[
+    Sharing | None, typer.Option("--share", help="What several contracts may share.", show_default=AS_PROJECT)
+]
 AdmissionOption = Annotated[
     Admission | None,
-    typer.Option("--admission", help="The rule that accepts or refuses a contract.", show_default="the project's"),
+    typer.Option("--admission", help="The rule that accepts or refuses a contract.", show_default=AS_PROJECT),
 ]
 OrderOption = Annotated[ContractOrder, typer.Option("--order", help="Which contracts to plan first.")]
 
@@ -43,8 +50,8 @@ OnRunningOption = Annotated[
 
 def plan(
     directory: Directory = Path(),
-    method: MethodOption = Method.CHEAPEST,
-    share: SharingOption = Sharing.MARGINAL,
+    method: MethodOption = None,
+    share: SharingOption = None,
     admission: AdmissionOption = None,
     order: OrderOption = ContractOrder.SMALL_FIRST,
     wide_area: WideAreaOption = None,

@@ -191,7 +191,8 @@ def _totals(plan: Plan) -> Iterator[str]:
     for link in catalogue.links:
         load = totals.link.get((link.src, link.dst), 0.0)
         if load:
-            limit = f"of {amounts.format_bandwidth(link.bandwidth)}" if link.bandwidth is not None else ""
+            limit = f"of {amounts.format_bandwidth(link.carries)}" if link.carries is not None else ""
+            limit += " measured" if link.measured is not None else ""
             rows.append([f"{link.src} > {link.dst}", f"{amounts.format_bandwidth(load)} {limit}".rstrip(), ""])
     rows += store_rows(plan)
     yield from table(rows) if rows else ["  nothing runs"]

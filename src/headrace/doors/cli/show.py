@@ -10,6 +10,7 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count
 from headrace.doors.cli.output import show as show_result
+from headrace.model.errors import UsageError
 
 if TYPE_CHECKING:
     from headrace.app.reading import Seen
@@ -25,6 +26,10 @@ Order = Annotated[
     str | None,
     typer.Option("--order", metavar="SQL", help='Sort by: "total desc, id".', show_default="as in the view"),
 ]
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="As it was: 10s or 5 min (ago), or 2024-02-29T12:30:15Z."),
+]
 Export = Annotated[
     Path | None, typer.Option("--export", metavar="FILE", help="Write the rows to FILE.parquet or FILE.csv.")
 ]
@@ -36,14 +41,17 @@ def show(
     limit: Limit = None,
     where: Where = None,
     order: Order = None,
+    at: At = None,
     export: Export = None,
     json: Json = False,
 ) -> int:
-    """Show the rows of a view as they are now."""
+    """Show the rows of a view as they are now, or were at a time."""
     from headrace.app import reading
     from headrace.doors.documents import seen_document
 
     asked = reading.ask_for(where, order)
+    if at is not None and export is not None:
+        raise UsageError("`--at` and `--export` do not go together", "show the rows with `--json`, or export them now")
     if export is not None:
         seen, written = reading.export(directory, view, export, limit, asked)
         about = {"view": seen.view, "as_of": reading.moment_text(seen.as_of), "rows": written}
@@ -53,7 +61,7 @@ def show(
             text=lambda: f"{count(written, 'row')} to {export}, {as_of(seen)}",
             document=lambda: {**about, "file": str(export)},
         )
-    seen = reading.show(directory, view, asked=asked)
+    seen = reading.show(directory, view, asked=asked, at=reading.read_time(at))
     return show_result(
         json,
         Exit.DONE,

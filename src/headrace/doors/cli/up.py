@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,10 @@ import typer
 
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, show_errors, write
+from headrace.doors.cli.plan import MethodOption, SharingOption, WideAreaOption
 from headrace.model.errors import Problem, UsageError
 from headrace.model.options import RunEngine, SitesMode
+from headrace.model.plan_modes import PlanWishes
 
 if TYPE_CHECKING:
     from headrace.app.detached import Detached
@@ -46,7 +49,16 @@ ShapeLinks = Annotated[
 
 Sites = Annotated[
     SitesMode,
-    typer.Option("--sites", help="Run all sites in this process, or each as a process of its own on this machine."),
+    typer.Option(
+        "--sites",
+        help="Run all sites in this process, or each as one of its own on this machine; agents join from elsewhere.",
+    ),
+]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        "--listen", metavar="ADDRESS", help="HOST or HOST:PORT for other sites.", show_default="127.0.0.1, or as before"
+    ),
 ]
 
 
@@ -88,7 +100,11 @@ def up(
     engine: EngineOption = None,
     shape_links: ShapeLinks = False,
     sites: Sites = SitesMode.INSIDE,
+    listen: Listen = None,
     moved: Moved = False,
+    method: MethodOption = None,
+    share: SharingOption = None,
+    wide_area: WideAreaOption = None,
     feed_servers: FeedServerCount = 0,
     feed_port: FeedPort = 0,
     feed_host: FeedHost = LOOPBACK,
@@ -105,17 +121,23 @@ def up(
 
     servers = _feed_settings(feed_servers, feed_host, feed_port, feed_cert, feed_key)
     broker = BrokerSettings(broker_host, broker_port, *map(_name_file, (broker_cert, broker_key)))
-    settings = UpSettings(port, engine, shape_links, moved, servers, broker, sites)
+    planning = PlanWishes(method, share, wide_area)
+    if listen is not None and sites is not SitesMode.AGENTS:
+        raise UsageError("--listen is for sites that join from elsewhere", "add --sites agents")
+    settings = UpSettings(port, engine, shape_links, moved, servers, broker, sites, listen, planning)
     say = choose_say(json)
     if detach:
         from headrace.app.detached import start_detached
 
         return _tell_detached(start_detached(directory, settings, say_troubles if json else say), json)
-    if sites is SitesMode.PROCESSES:
-        from headrace.app.site_processes import run_sites
+    if sites is not SitesMode.INSIDE:
+        from headrace.app.site_agents import AgentsCoordinator
+        from headrace.app.site_processes import Coordinator, run_sites
         from headrace.doors.api.coordinator import serve_sites
 
-        prepared = run_sites(directory, os.environ, settings, serve_sites, say, lambda found: _refusals(found, say))
+        make = Coordinator if sites is SitesMode.PROCESSES else AgentsCoordinator
+        tell = partial(_refusals, say=say)
+        prepared = run_sites(directory, os.environ, settings, serve_sites, say, tell, make)
     else:
         from headrace.doors.api.server import serve
 

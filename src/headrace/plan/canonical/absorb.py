@@ -2,8 +2,9 @@
 
     group-by                       on keys below it, others into HAVING
     distinct, semi, anti, union    below, always
-    top-k                          below, when only the partition is read
+    top-k, window functions        below, when only the partition is read
     left join                      into the left side, when only that is read
+    unfolded arrays                below, when no element is read
 
 A predicate that no row of NULLs passes turns a left join into an inner one, and a full join into a left one.
 """
@@ -19,10 +20,13 @@ from headrace.plan.canonical.drafts import (
     Deduplicated,
     DraftCore,
     DraftQuery,
+    Framed,
     Grouped,
     Node,
     Ranked,
+    Sessioned,
     Sided,
+    Unfolded,
     United,
     Windowed,
     add_predicates,
@@ -68,7 +72,7 @@ def _take(node: Node, predicate: Expr) -> Node | None:
         case Deduplicated(core, columns):
             values = {column.name: column.expr for column in columns}
             return replace(node, core=filter_core(core, (substitute(predicate, values),)))
-        case Ranked(core, columns, partition):
+        case Ranked(core, columns, partition) | Framed(core, columns, partition) | Sessioned(core, columns, partition):
             keys = set(map(key_of, partition))
             values = {column.name: column.expr for column in columns if key_of(column.expr) in keys}
             if not columns_of(predicate) <= values.keys():
@@ -80,6 +84,10 @@ def _take(node: Node, predicate: Expr) -> Node | None:
             if kind is JoinKind.FULL or not columns_of(predicate) <= left.values.keys():
                 return None
             return replace(node, left=add_predicates(left, (predicate,)))
+        case Unfolded(query):
+            return (
+                replace(node, query=add_predicates(query, (predicate,))) if columns_of(predicate) <= node.kept else None
+            )
         case Windowed():
             return None
 

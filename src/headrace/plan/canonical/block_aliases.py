@@ -81,11 +81,10 @@ def _top(top: Aggregation | Derivation | None, rename: Rename) -> Aggregation | 
     """Names of the operator's own columns (in `having`, `partition`, `order`) have no alias and stay."""
     match top:
         case Aggregation(keys, calls, window, _):
-            arguments = (None if call.argument is None else rename(call.argument) for call in calls)
             return replace(
                 top,
                 keys=_outputs(keys, rename),
-                calls=tuple(replace(call, argument=new) for call, new in zip(calls, arguments, strict=True)),
+                calls=tuple(call.over(rename) for call in calls),
                 window=None if window is None else replace(window, time=rename(window.time)),
             )
         case Derivation(_, columns, on):

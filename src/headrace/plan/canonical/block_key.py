@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from headrace.model.block import Aggregation, Block, Derivation, DerivationKind
 from headrace.model.expr import Expr, is_deterministic
-from headrace.model.relation import AggregateCall, Order, Output
+from headrace.model.relation import AggregateCall, FrameEdge, Order, Output, RangeEdge, RowEdge, WindowCall
 from headrace.plan.canonical.expression_key import Json, compact, expr_json
 
 
@@ -55,16 +55,57 @@ def _top_json(top: Aggregation | Derivation | None) -> Json:
                 "columns": [[expr_json(column.expr) for column in columns] for columns in top.columns],
                 "on": None if top.on is None else expr_json(top.on),
                 "partition": [expr_json(expr) for expr in top.partition],
-                "order": [[expr_json(one.expr), one.descending, one.nulls_first] for one in top.order],
+                "order": _order_json(top.order),
                 "limit": top.limit,
                 "offset": top.offset,
                 "ranking": top.ranking.value if top.kind is DerivationKind.TOPK else None,
+                **({} if top.session is None else {"session": [expr_json(top.session.time), top.session.gap_ms]}),
+                **_unfold_json(top),
+                **({"calls": [window_json(call) for call in top.calls]} if top.calls else {}),
             }
+
+
+def _unfold_json(top: Derivation) -> dict[str, Json]:
+    """Nothing for other operators, whose fingerprints stay what they are."""
+    if top.unfold is None:
+        return {}
+    return {"unfold": [len(top.unfold.columns), top.unfold.place is not None, top.unfold.outer]}
 
 
 def call_json(call: AggregateCall) -> Json:
     argument = None if call.argument is None else expr_json(call.argument)
-    return [call.function.value, argument, call.distinct, str(call.type)]
+    plain: list[Json] = [call.function.value, argument, call.distinct, str(call.type)]
+    if not (call.others or call.order or call.option):
+        return plain
+    option = None if call.option is None else expr_json(call.option)
+    return [*plain, [*map(expr_json, call.others)], _order_json(call.order), option]
+
+
+def window_json(call: WindowCall) -> Json:
+    """A window function without its name."""
+    compute = call.compute
+    own: Json
+    if isinstance(compute, AggregateCall):
+        own = call_json(compute)
+    else:
+        own = [compute.function.value, [*map(expr_json, compute.arguments)], compute.count, compute.skips_nulls]
+    frame = call.frame
+    key = None if frame.key is None else expr_json(frame.key)
+    return [own, str(call.type), frame.unit.value, _edge_json(frame.start), _edge_json(frame.end), key]
+
+
+def _edge_json(edge: FrameEdge) -> Json:
+    match edge:
+        case None:
+            return None
+        case RowEdge(rows):
+            return rows
+        case RangeEdge(offset, precedes, value):
+            return [expr_json(offset), precedes, expr_json(value)]
+
+
+def _order_json(order: tuple[Order, ...]) -> Json:
+    return [[expr_json(one.expr), one.descending, one.nulls_first] for one in order]
 
 
 def expressions_of(block: Block) -> tuple[Expr, ...]:
@@ -76,13 +117,15 @@ def expressions_of(block: Block) -> tuple[Expr, ...]:
     )
     match block.top:
         case Aggregation(keys, calls, window, having):
-            arguments = (call.argument for call in calls if call.argument is not None)
+            arguments = (expr for call in calls for expr in call.inputs)
             times = () if window is None else (window.time,)
             return (*own, *_values(keys), *arguments, *times, *(() if having is None else (having,)))
         case Derivation() as top:
             columns = (column for columns in top.columns for column in columns)
             on = () if top.on is None else (top.on,)
-            return (*own, *_values(columns), *on, *top.partition, *_list_order(top.order))
+            times = () if top.session is None else (top.session.time,)
+            inputs = (expr for call in top.calls for expr in call.inputs)
+            return (*own, *_values(columns), *on, *top.partition, *times, *_list_order(top.order), *inputs)
     return own
 
 

@@ -15,10 +15,13 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Output,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     fields_of,
@@ -103,9 +106,18 @@ class _Block:
                 rows = Projection(self._core(), top.columns[0])
                 ranking = (top.offset, top.ranking, top.rank_name)
                 return TopK(rows, top.partition, top.order, top.limit, *ranking)
+            case DerivationKind.SESSIONS:
+                assert top.session is not None, f'block "{self.block.id}" has sessions without a gap'
+                rows, session = Projection(self._core(), top.columns[0]), top.session
+                return Sessions(rows, top.partition, session.time, session.gap_ms, session.start, session.end)
+            case DerivationKind.WINDOW:
+                return Over(Projection(self._core(), top.columns[0]), top.partition, top.order, top.calls)
             case DerivationKind.UNION_ALL:
                 inputs = map(self._input, self.block.inputs)
-                return UnionAll(tuple(Projection(rows, cols) for rows, cols in zip(inputs, top.columns, strict=True)))
+                parts = tuple(Projection(rows, cols) for rows, cols in zip(inputs, top.columns, strict=True))
+                if top.unfold is None:
+                    return UnionAll(parts)
+                return Unfold(parts[0], top.unfold.columns, top.unfold.place, top.unfold.outer)
             case DerivationKind.PYTHON:
                 raise AssertionError("no query has this operator yet")
             case kind:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.model.block import Block, BlockInput, Derivation, DerivationKind
+from headrace.model.block import Block, BlockInput, Derivation, DerivationKind, Unfolding
 from headrace.model.expr import Column, Expr, columns_of, conjunction, rename_columns, substitute
 from headrace.model.relation import JoinKind, Output, Scan
 from headrace.plan.canonical.assemble import (
@@ -27,10 +27,13 @@ from headrace.plan.canonical.drafts import (
     Deduplicated,
     DraftCore,
     DraftQuery,
+    Framed,
     Grouped,
     Node,
     Ranked,
+    Sessioned,
     Sided,
+    Unfolded,
     United,
     Windowed,
     alias_of,
@@ -42,7 +45,6 @@ from headrace.plan.canonical.expression_key import compact, key_of
 from headrace.plan.canonical.expressions import canonical, in_order
 from headrace.plan.canonical.function_facts import nulls_with
 from headrace.plan.canonical.naming import stem_of, unique_names
-from headrace.plan.canonical.time_windows import say_misplaced_window
 from headrace.plan.canonical.tops import finish_node
 
 
@@ -68,14 +70,16 @@ def build(query: DraftQuery, salt: str) -> Built:
     alias = query.core.inputs[0].alias
     outputs = {output.name: _local(output.expr, alias) for output in query.outputs}
     match node:
-        case Grouped() | Deduplicated() | Ranked():
+        case Grouped() | Deduplicated() | Ranked() | Framed() | Sessioned():
             return _build_core(node.core, node.readers, lambda rename: finish_node(node, outputs, rename), salt)
         case Sided():
             return _build_sided(node, outputs, salt)
         case United():
             return _build_union(node, outputs, salt)
+        case Unfolded():
+            return _build_unfolded(node, outputs, salt)
         case Windowed():
-            raise say_misplaced_window()
+            raise AssertionError("windows are spread before nodes are read")
 
 
 def _local(expr: Expr, alias: str) -> Expr:
@@ -237,6 +241,24 @@ def _build_union(node: United, outputs: Mapping[str, Expr], salt: str) -> Built:
     block = _block_of(by_alias, shown, Derivation(DerivationKind.UNION_ALL, columns), readers, salt)
     names = {name: named[first[same[name]]] for name in outputs}
     return Built(block, names, tuple(inner for operand in ordered for inner in operand.inner))
+
+
+def _build_unfolded(node: Unfolded, outputs: Mapping[str, Expr], salt: str) -> Built:
+    """The columns that stay are sorted by what they are; arrays keep their order, and are there even if equal."""
+    operand = _operand(node.query, salt)
+    (alias,) = _aliases((operand,))
+    values = {name: operand.at(alias, expr) for name, expr in operand.values.items()}
+    kept, names = name_outputs({name: value for name, value in values.items() if name in node.kept})
+    taken = (column.name for column in kept)
+    arrays = unique_names((*(stem_of(values[name]) for name in node.columns), "place"), taken)
+    place = None if node.place is None else arrays[-1]
+    unfolded = tuple(Output(new, values[old]) for old, new in zip(node.columns, arrays, strict=False))
+    names = {**names, **dict(zip(node.columns, arrays, strict=False))}
+    names = names if node.place is None else {**names, node.place: arrays[-1]}
+    unfold = Unfolding(tuple(column.name for column in unfolded), place, node.outer)
+    top = Derivation(DerivationKind.UNION_ALL, ((*kept, *unfolded),), unfold=unfold)
+    shown, shown_names = name_outputs({n: canonical(rename_columns(e, names)) for n, e in outputs.items()})
+    return Built(_block_of({alias: operand}, shown, top, values.values(), salt), shown_names, operand.inner)
 
 
 def _project_branch(branch: DraftQuery, outputs: Mapping[str, Expr]) -> DraftQuery:

@@ -14,7 +14,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.model.expr import FALSE, Column, Expr, Literal, columns_of, substitute
-from headrace.model.relation import AggregateCall, Field, JoinKind, Order, Output, Ranking, Scan
+from headrace.model.relation import (
+    AggregateCall,
+    Field,
+    JoinKind,
+    Order,
+    Output,
+    Ranking,
+    Scan,
+    WindowCall,
+    unfold_fields,
+)
 from headrace.model.types import BIGINT, TIMESTAMP
 
 
@@ -66,7 +76,7 @@ class Grouped:
     @property
     def readers(self) -> tuple[Expr, ...]:
         """What it computes from its core."""
-        arguments = (call.argument for call in self.calls if call.argument is not None)
+        arguments = (expr for call in self.calls for expr in call.inputs)
         return (*_exprs(self.keys), *arguments, *(() if self.window is None else (self.window.time,)))
 
 
@@ -111,6 +121,46 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessioned:
+    """Rows with the sessions of their partition. `partition` and `time` read the core, like `columns`."""
+
+    core: DraftCore
+    columns: tuple[Output, ...]
+    partition: tuple[Expr, ...]
+    time: Expr
+    gap_ms: int
+    start: str
+    end: str
+
+    @property
+    def readers(self) -> tuple[Expr, ...]:
+        return (*_exprs(self.columns), *self.partition, self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Every row with its window functions. All expressions read the core, like `columns`, which break ties of those
+    that look at single rows.
+    """
+
+    core: DraftCore
+    columns: tuple[Output, ...]
+    partition: tuple[Expr, ...]
+    order: tuple[Order, ...]
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def readers(self) -> tuple[Expr, ...]:
+        inputs = (expr for call in self.calls for expr in call.inputs)
+        return (*_exprs(self.columns), *self.partition, *(order.expr for order in self.order), *inputs)
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether all columns count, since an answer depends on the order of rows that ORDER BY does not tell apart."""
+        return any(call.by_whole_row for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
 class Sided:
     """A left, full, semi or anti join; `on` reads the outputs of both sides by name."""
 
@@ -132,7 +182,22 @@ class United:
     branches: tuple[DraftQuery, ...]
 
 
-Node = Grouped | Windowed | Deduplicated | Ranked | Sided | United
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """Each row of the query once for every element of the arrays among its outputs that `columns` names."""
+
+    query: DraftQuery
+    columns: tuple[str, ...]
+    place: str | None
+    outer: bool
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The outputs that stay as they are."""
+        return frozenset(self.query.values) - set(self.columns)
+
+
+Node = Grouped | Windowed | Deduplicated | Ranked | Framed | Sessioned | Sided | United | Unfolded
 
 
 def fields_of_node(node: Node) -> tuple[Field, ...]:
@@ -147,10 +212,17 @@ def fields_of_node(node: Node) -> tuple[Field, ...]:
         case Ranked():
             rank = () if node.rank_name is None else (Field(node.rank_name, BIGINT),)
             return (*_fields(node.columns), *rank)
+        case Sessioned():
+            return (*_fields(node.columns), Field(node.start, TIMESTAMP), Field(node.end, TIMESTAMP))
+        case Framed(_, columns, _, _, window_calls):
+            return (*_fields(columns), *(Field(call.name, call.type) for call in window_calls))
         case Sided(_, left, right):
             return (*_fields(left.outputs), *(_fields(right.outputs) if node.keeps_right else ()))
         case United(branches):
             return _fields(branches[0].outputs)
+        case Unfolded(query, columns, place):
+            own = () if place is None else (Field(place, BIGINT),)
+            return (*unfold_fields(_fields(query.outputs), columns), *own)
 
 
 def _exprs(outputs: Iterable[Output]) -> tuple[Expr, ...]:
@@ -213,9 +285,9 @@ def _scans_of(of: Scan | Node) -> tuple[Scan, ...]:
             return (*scans_below(left.core), *scans_below(right.core))
         case United(branches):
             return tuple(scan for branch in branches for scan in scans_below(branch.core))
-        case Windowed(query):
+        case Windowed(query) | Unfolded(query):
             return scans_below(query.core)
-        case Grouped(core) | Deduplicated(core) | Ranked(core):
+        case Grouped(core) | Deduplicated(core) | Ranked(core) | Framed(core) | Sessioned(core):
             return scans_below(core)
 
 

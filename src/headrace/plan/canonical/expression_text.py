@@ -17,6 +17,7 @@ from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.promotion import common_type, operand_types
 from headrace.model.relation import AggregateCall
+from headrace.model.show import write_call
 from headrace.model.types import BIGINT, DAY_TIME, FRACTIONS, SMALLINT, TINYINT, YEAR_MONTH, Decimal, Type, is_numeric
 
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, UNARY, ATOM = range(8)
@@ -41,8 +42,8 @@ def predicate_text(expr: Expr, unqualified: bool = True) -> str:
 
 def aggregate_text(call: AggregateCall, unqualified: bool = False) -> str:
     """An aggregate without its name: `sum(lineitem.price)`, `count(DISTINCT orders.customer)`, `count(*)`."""
-    argument = "*" if call.argument is None else predicate_text(call.argument, unqualified)
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
+    text = write_call(call, lambda expr: predicate_text(expr, unqualified))
+    return text.replace("(distinct ", "(DISTINCT ", 1) if call.distinct else text
 
 
 def column_name(name: str) -> str:

@@ -33,7 +33,7 @@ from headrace.model.types import (
     is_numeric,
 )
 from headrace.plan.canonical.expression_key import key_of
-from headrace.plan.canonical.function_facts import NEVER_NULL, can_fail, is_lossless, is_strict
+from headrace.plan.canonical.function_facts import NEVER_NULL, NOT_FOLDED, can_fail, is_lossless, is_strict
 
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -72,7 +72,7 @@ def _fold_constants(expr: Expr) -> Expr:
     """The value of a call of constants; a call that fails stays as it is, and fails when it is evaluated."""
     if not isinstance(expr, Call) or not all(isinstance(argument, Literal) for argument in expr.arguments):
         return expr
-    if expr.function.startswith(PYTHON_PREFIX) or not is_deterministic(expr):
+    if expr.function in NOT_FOLDED or expr.function.startswith(PYTHON_PREFIX) or not is_deterministic(expr):
         return expr
     try:
         return Literal(scalar.evaluate(expr, {}), expr.type)

@@ -22,10 +22,13 @@ from headrace.model.relation import (
     Matching,
     Negate,
     Output,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Version,
     Windows,
@@ -37,29 +40,36 @@ from headrace.plan.canonical.drafts import (
     DraftCore,
     DraftQuery,
     DraftWindow,
+    Framed,
     Grouped,
     Node,
     Ranked,
+    Sessioned,
     Sided,
+    Unfolded,
     United,
     Windowed,
     add_predicates,
     column_at,
     query_of_node,
 )
-from headrace.plan.canonical.time_windows import group_by_window
+from headrace.plan.canonical.time_windows import group_by_window, spread_windows
 
 MAX_EXPRESSION_SIZE = 20_000
 """Calls in one substituted expression. Views that double an expression at every level would grow without bound."""
 
 
 def flatten(relation: Relation) -> DraftQuery:
-    return _Flattener().query(relation)
+    return _Flattener().whole(relation)
 
 
 @dataclass(slots=True)
 class _Flattener:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def whole(self, relation: Relation) -> DraftQuery:
+        """A query that nothing groups: its windows are columns."""
+        return spread_windows(self.query(relation), self._alias())
 
     def query(self, relation: Relation) -> DraftQuery:
         match relation:
@@ -96,10 +106,10 @@ class _Flattener:
         )
         return DraftQuery(DraftCore((CoreInput(alias, scan),)), tuple(outputs))
 
-    def _node(self, relation: Distinct | Join | TopK | UnionAll | Windows) -> Node:
+    def _node(self, relation: Distinct | Join | Over | Sessions | TopK | Unfold | UnionAll | Windows) -> Node:
         match relation:
             case Join(kind, left, right, on):
-                return Sided(kind, self.query(left), self.query(right), conjuncts(on))
+                return Sided(kind, self.whole(left), self.whole(right), conjuncts(on))
             case Windows(input_):
                 window = DraftWindow(
                     relation.time,
@@ -109,26 +119,29 @@ class _Flattener:
                     relation.start,
                     relation.end,
                 )
-                return Windowed(self.query(input_), window)
+                return Windowed(self.whole(input_), window)
+            case Unfold(input_, columns, place, outer):
+                return Unfolded(self.whole(input_), columns, place, outer)
             case Distinct(input_):
-                query = self.query(input_)
+                query = self.whole(input_)
                 return Deduplicated(query.core, query.outputs)
+            case Sessions():
+                return self._sessions(relation)
             case TopK():
                 return self._top_k(relation)
+            case Over():
+                return self._over(relation)
             case UnionAll(inputs):
-                return _unite_branches(tuple(self.query(input_) for input_ in inputs))
+                return _unite_branches(tuple(self.whole(input_) for input_ in inputs))
 
     def _aggregate(self, relation: Aggregate) -> DraftQuery:
         query = self.query(relation.input)
         keys = tuple(substitute_output(key, query) for key in relation.keys)
-        calls = tuple(
-            call if call.argument is None else replace(call, argument=_substitute(call.argument, query))
-            for call in relation.calls
-        )
+        calls = tuple(call.over(lambda expr: _substitute(expr, query)) for call in relation.calls)
         return group_by_window(Grouped(query.core, keys, calls), self._alias())
 
     def _top_k(self, relation: TopK) -> Ranked:
-        query = self.query(relation.input)
+        query = self.whole(relation.input)
         return Ranked(
             query.core,
             query.outputs,
@@ -138,6 +151,24 @@ class _Flattener:
             relation.offset,
             relation.ranking,
             relation.rank_name,
+        )
+
+    def _sessions(self, relation: Sessions) -> Sessioned:
+        query = self.whole(relation.input)
+        partition = tuple(_substitute(expr, query) for expr in relation.partition)
+        bounds = (relation.start, relation.end)
+        return Sessioned(
+            query.core, query.outputs, partition, _substitute(relation.time, query), relation.gap_ms, *bounds
+        )
+
+    def _over(self, relation: Over) -> Framed:
+        query = self.whole(relation.input)
+        return Framed(
+            query.core,
+            query.outputs,
+            tuple(_substitute(expr, query) for expr in relation.partition),
+            tuple(replace(order, expr=_substitute(order.expr, query)) for order in relation.order),
+            tuple(call.over(lambda expr: _substitute(expr, query)) for call in relation.calls),
         )
 
 

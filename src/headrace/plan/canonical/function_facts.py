@@ -9,7 +9,22 @@ from headrace.model.expr import Call, Column, Expr, Literal, walk
 from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Kind, Simple, Type, as_decimal
 
 SEES_NULL = frozenset(
-    ("and", "or", "case", "coalesce", "in", "is_null", "<=>", "nullif", "greatest", "least", "concat_ws", "now")
+    (
+        "and",
+        "or",
+        "case",
+        "coalesce",
+        "in",
+        "is_null",
+        "<=>",
+        "nullif",
+        "greatest",
+        "least",
+        "concat_ws",
+        "now",
+        "only_row",
+        *(function.name for function in FUNCTIONS.values() if function.sees_null),
+    )
 )
 """Functions whose value can be other than NULL when an argument is NULL."""
 
@@ -17,14 +32,18 @@ NEVER_FAILS = frozenset(
     (
         *("and", "or", "not", "=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is_null", "case", "coalesce", "nullif"),
         *("greatest", "least", "now", "concat", "concat_ws", "lower", "upper", "trim", "ltrim", "rtrim", "reverse"),
-        *("md5", "initcap", "length", "substring", "replace", "translate", "startswith", "endswith", "contains"),
+        *("initcap", "length", "substring", "replace", "translate", "startswith", "endswith", "contains"),
         *("left", "right", "locate", "year", "quarter", "month", "day", "dayofweek", "dayofyear", "hour", "minute"),
         *("second", "datediff", "distance"),
+        *(function.name for function in FUNCTIONS.values() if function.total),
     )
 )
 """Functions that have a value for all arguments. Arithmetic may overflow, casts may not parse, patterns may be
 wrong.
 """
+
+NOT_FOLDED = frozenset(("lambda_variable", "sequence", "array_repeat"))
+"""Calls that are no constants, or larger than the constants they are made of."""
 
 NEVER_NULL = frozenset(("is_null", "<=>", "now"))
 

@@ -12,10 +12,13 @@ from headrace.plan.canonical.drafts import (
     Deduplicated,
     DraftCore,
     DraftQuery,
+    Framed,
     Grouped,
     Node,
     Ranked,
+    Sessioned,
     Sided,
+    Unfolded,
     United,
     Windowed,
     alias_of,
@@ -47,11 +50,18 @@ def _node(node: Node, read: set[str]) -> Node:
             return Deduplicated(_core(core, node.readers), columns)
         case Ranked():
             return _prune_ranked(node, read)
+        case Sessioned():
+            node = replace(node, columns=tuple(column for column in node.columns if column.name in read))
+            return replace(node, core=_core(node.core, node.readers))
+        case Framed():
+            return _prune_framed(node, read)
         case Sided(_, left, right, on):
             read = read | {column for part in on for column in columns_of(part)}
             return replace(node, left=_only(left, read), right=_only(right, read))
         case United(branches):
             return United(tuple(_only(branch, read) for branch in branches))
+        case Unfolded(query, columns, place):
+            return replace(node, query=_only(query, read | set(columns)), place=place if place in read else None)
         case Windowed():
             return node
 
@@ -75,4 +85,12 @@ def _prune_ranked(node: Ranked, read: set[str]) -> Ranked:
     if node.ranking is not Ranking.ROW_NUMBER:
         columns = tuple(column for column in columns if column.name in read)
     node = replace(node, columns=columns, rank_name=node.rank_name if node.rank_name in read else None)
+    return replace(node, core=_core(node.core, node.readers))
+
+
+def _prune_framed(node: Framed, read: set[str]) -> Framed:
+    """Calls that nobody reads go; columns stay where they break ties."""
+    node = replace(node, calls=tuple(call for call in node.calls if call.name in read))
+    if not node.breaks_ties:
+        node = replace(node, columns=tuple(column for column in node.columns if column.name in read))
     return replace(node, core=_core(node.core, node.readers))

@@ -16,10 +16,13 @@ from headrace.plan.canonical.drafts import (
     Deduplicated,
     DraftCore,
     DraftQuery,
+    Framed,
     Grouped,
     Node,
     Ranked,
+    Sessioned,
     Sided,
+    Unfolded,
     United,
     Windowed,
     nothing,
@@ -28,7 +31,6 @@ from headrace.plan.canonical.expressions import canonical
 from headrace.plan.canonical.predicates import conditions_of, equalities
 from headrace.plan.canonical.prune import prune
 from headrace.plan.canonical.simplify import inline_query, simplify
-from headrace.plan.canonical.time_windows import say_misplaced_window
 
 
 def settle(query: DraftQuery) -> DraftQuery:
@@ -65,13 +67,13 @@ def _with_node_settled(query: DraftQuery, alias: str, node: Node) -> DraftQuery:
 def _with_inputs_settled(node: Node) -> Node:
     match node:
         case Grouped(core, keys, calls, window):
-            exprs = [key.expr for key in keys] + [call.argument for call in calls if call.argument is not None]
+            exprs = [key.expr for key in keys] + [expr for call in calls for expr in call.inputs]
             core, settled = _settle_below(core, [*exprs, *(() if window is None else (window.time,))])
             return replace(
                 node,
                 core=core,
                 keys=tuple(Output(key.name, settled.pop(0)) for key in keys),
-                calls=tuple(c if c.argument is None else replace(c, argument=settled.pop(0)) for c in calls),
+                calls=tuple(call.over(lambda _: settled.pop(0)) for call in calls),
                 window=None if window is None else replace(window, time=settled.pop(0)),
             )
         case Deduplicated(core, columns):
@@ -87,12 +89,33 @@ def _with_inputs_settled(node: Node) -> Node:
                 partition=tuple(settled.pop(0) for _ in partition),
                 order=tuple(replace(one, expr=settled.pop(0)) for one in order),
             )
+        case Sessioned(core, columns, partition, time):
+            core, settled = _settle_below(core, [*(column.expr for column in columns), *partition, time])
+            return replace(
+                node,
+                core=core,
+                columns=tuple(Output(column.name, settled.pop(0)) for column in columns),
+                partition=tuple(settled.pop(0) for _ in partition),
+                time=settled.pop(0),
+            )
+        case Framed(core, columns, partition, order, window_calls):
+            core, settled = _settle_below(core, list(node.readers))
+            return replace(
+                node,
+                core=core,
+                columns=tuple(Output(column.name, settled.pop(0)) for column in columns),
+                partition=tuple(settled.pop(0) for _ in partition),
+                order=tuple(replace(one, expr=settled.pop(0)) for one in order),
+                calls=tuple(call.over(lambda _: settled.pop(0)) for call in window_calls),
+            )
         case Sided(_, left, right):
             return replace(node, left=_settle_query(left), right=_settle_query(right))
         case United(branches):
             return United(tuple(map(_settle_query, branches)))
+        case Unfolded(query):
+            return replace(node, query=_settle_query(query))
         case Windowed():
-            raise say_misplaced_window()
+            raise AssertionError("windows are spread before nodes are read")
 
 
 def _settle_below(core: DraftCore, exprs: list[Expr]) -> tuple[DraftCore, list[Expr]]:

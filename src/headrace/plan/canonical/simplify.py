@@ -10,16 +10,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from headrace.model.expr import FALSE, TRUE, Column, Expr, Literal, columns_of, rename_columns, substitute
-from headrace.model.relation import AggregateCall, AggregateFunction, JoinKind, Order, Output
+from headrace.model.relation import AggregateCall, AggregateFunction, JoinKind, Order, Output, WindowCall
+from headrace.plan.canonical.block_key import call_json, window_json
 from headrace.plan.canonical.drafts import (
     CoreInput,
     Deduplicated,
     DraftCore,
     DraftQuery,
+    Framed,
     Grouped,
     Node,
     Ranked,
+    Sessioned,
     Sided,
+    Unfolded,
     United,
     Windowed,
     add_predicates,
@@ -28,10 +32,9 @@ from headrace.plan.canonical.drafts import (
     nothing,
     query_of_node,
 )
-from headrace.plan.canonical.expression_key import compact, expr_json, key_of
+from headrace.plan.canonical.expression_key import compact, key_of
 from headrace.plan.canonical.expressions import canonical
 from headrace.plan.canonical.predicates import conditions_of, equalities
-from headrace.plan.canonical.time_windows import say_misplaced_window
 
 
 def simplify(node: Node, alias: str) -> DraftQuery:
@@ -42,12 +45,19 @@ def simplify(node: Node, alias: str) -> DraftQuery:
             return _simplify_deduplicated(node, alias)
         case Ranked():
             return _simplify_ranked(node, alias)
+        case Sessioned():
+            return _simplify_sessions(node, alias)
+        case Framed():
+            return _simplify_framed(node, alias)
         case Sided():
             return _simplify_sided(node, alias)
         case United():
             return _simplify_united(node, alias)
+        case Unfolded():
+            whole = query_of_node(node, alias)
+            return nothing(whole) if is_nothing(node.query) else whole
         case Windowed():
-            raise say_misplaced_window()
+            raise AssertionError("windows are spread before nodes are read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +118,17 @@ def _simplify_grouped(node: Grouped, alias: str) -> DraftQuery:
 
 def _plain_call(call: AggregateCall) -> AggregateCall:
     """MIN and MAX do not see duplicates; COUNT of a constant counts rows."""
-    argument = None if call.argument is None else canonical(call.argument)
+    call = call.over(canonical)
     if call.function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        return replace(call, argument=argument, distinct=False)
+        return replace(call, distinct=False)
     counts_rows = call.function is AggregateFunction.COUNT and not call.distinct
-    if counts_rows and isinstance(argument, Literal) and argument.value is not None:
+    if counts_rows and isinstance(call.argument, Literal) and call.argument.value is not None:
         return replace(call, argument=None)
-    return replace(call, argument=argument)
+    return call
 
 
 def _call_key(call: AggregateCall) -> str:
-    argument = None if call.argument is None else expr_json(call.argument)
-    return compact([call.function, argument, call.distinct, str(call.type)])
+    return compact(call_json(call))
 
 
 def _simplify_deduplicated(node: Deduplicated, alias: str) -> DraftQuery:
@@ -182,6 +191,43 @@ def _simplify_ranked(node: Ranked, alias: str) -> DraftQuery:
             order.setdefault(key_of(one.expr), one)
     smaller = replace(node, columns=columns.kept, partition=tuple(partition.values()), order=tuple(order.values()))
     return columns.restore(query_of_node(smaller, alias))
+
+
+def _simplify_sessions(node: Sessioned, alias: str) -> DraftQuery:
+    if FALSE in node.core.predicates:
+        return nothing(query_of_node(node, alias))
+    columns = _Columns.of(node.columns, keep_one=False)
+    partition = {key_of(expr): expr for expr in node.partition if not isinstance(expr, Literal)}
+    smaller = replace(node, columns=columns.kept, partition=tuple(partition.values()))
+    return columns.restore(query_of_node(smaller, alias))
+
+
+def _simplify_framed(node: Framed, alias: str) -> DraftQuery:
+    if FALSE in node.core.predicates:
+        return nothing(query_of_node(node, alias))
+    if not node.calls:
+        return DraftQuery(node.core, node.columns)
+    columns = _Columns.of(node.columns, keep_one=False)
+    calls = {call.name: call.over(canonical) for call in node.calls}
+    first = {_window_key(call): name for name, call in reversed(calls.items())}
+    same = {**columns.same_as, **{name: first[_window_key(call)] for name, call in calls.items()}}
+    partition = {key_of(expr): expr for expr in node.partition if not isinstance(expr, Literal)}
+    order = {key_of(one.expr): one for one in reversed(node.order)}
+    if all(call.frame.key is None for call in node.calls):  # else it is what offsets are from
+        left = [one for one in node.order if not isinstance(one.expr, Literal) and key_of(one.expr) not in partition]
+        order = {key_of(one.expr): one for one in reversed(left)}
+    smaller = Framed(
+        node.core,
+        columns.kept,
+        tuple(partition.values()),
+        tuple(one for one in node.order if order.get(key_of(one.expr)) is one),
+        tuple(call for name, call in calls.items() if first[_window_key(call)] == name),
+    )
+    return _Columns((), columns.constants, same).restore(query_of_node(smaller, alias))
+
+
+def _window_key(call: WindowCall) -> str:
+    return compact(window_json(call))
 
 
 def _simplify_united(node: United, alias: str) -> DraftQuery:

@@ -1,4 +1,4 @@
-"""Group-by, distinct and top-k on top of a join core, in canonical form.
+"""Group-by, distinct, top-k, sessions and window functions on top of a join core, in canonical form.
 
 Their own columns get canonical names, by which everything above reads them.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.model.block import Aggregation, Derivation, DerivationKind, Window
-from headrace.model.expr import Column, Expr, conjunction, rename_columns
-from headrace.model.relation import AggregateCall, Output, Ranking
+from headrace.model.block import Aggregation, Derivation, DerivationKind, SessionGap, Window
+from headrace.model.expr import Column, Expr, Literal, conjunction, rename_columns
+from headrace.model.relation import AggregateCall, Output, Ranking, WindowCall
 from headrace.plan.canonical.assemble import Finish, Rename, name_outputs
-from headrace.plan.canonical.block_key import call_json
-from headrace.plan.canonical.drafts import Deduplicated, DraftWindow, Grouped, Ranked
+from headrace.plan.canonical.block_key import call_json, window_json
+from headrace.plan.canonical.drafts import Deduplicated, DraftWindow, Framed, Grouped, Ranked, Sessioned
 from headrace.plan.canonical.expression_key import compact, key_of
 from headrace.plan.canonical.expressions import canonical, in_order
 from headrace.plan.canonical.naming import stem_of, unique_names
@@ -22,7 +22,9 @@ WINDOW_START, WINDOW_END = "window_start", "window_end"
 RANK = "rank"
 
 
-def finish_node(node: Grouped | Deduplicated | Ranked, outputs: Mapping[str, Expr], rename: Rename) -> Finish:
+def finish_node(
+    node: Grouped | Deduplicated | Ranked | Framed | Sessioned, outputs: Mapping[str, Expr], rename: Rename
+) -> Finish:
     """What a node puts on its core; `outputs` read its fields."""
     readers = tuple(map(rename, node.readers))
     top, names = _on_top(node, rename)
@@ -31,7 +33,7 @@ def finish_node(node: Grouped | Deduplicated | Ranked, outputs: Mapping[str, Exp
 
 
 def _on_top(
-    node: Grouped | Deduplicated | Ranked, rename: Rename
+    node: Grouped | Deduplicated | Ranked | Framed | Sessioned, rename: Rename
 ) -> tuple[Aggregation | Derivation, Mapping[str, str]]:
     """The operator, and the names that the node's fields got."""
     match node:
@@ -41,6 +43,10 @@ def _on_top(
             return _put_distinct(node, rename)
         case Ranked():
             return _put_ranking(node, rename)
+        case Sessioned():
+            return _put_sessions(node, rename)
+        case Framed():
+            return _put_windows(node, rename)
 
 
 def _put_grouping(node: Grouped, rename: Rename) -> tuple[Aggregation, Mapping[str, str]]:
@@ -65,7 +71,7 @@ def _calls(
     by_key: dict[str, AggregateCall] = {}
     asked: dict[str, str] = {}
     for call in node.calls:
-        renamed = call if call.argument is None else replace(call, argument=rename(call.argument))
+        renamed = call.over(rename)
         asked[call.name] = compact(call_json(renamed))
         by_key[asked[call.name]] = renamed
     keys = sorted(by_key)
@@ -105,3 +111,69 @@ def _put_ranking(node: Ranked, rename: Rename) -> tuple[Derivation, Mapping[str,
     )
     names = {name: named[key_of(expr)] for name, expr in columns.items()}
     return top, names if node.rank_name is None else {**names, node.rank_name: RANK}
+
+
+def _put_sessions(node: Sessioned, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
+    columns = {column.name: rename(column.expr) for column in node.columns}
+    partition = {key_of(expr): expr for expr in map(rename, node.partition)}
+    time = rename(node.time)
+    exprs = {**partition, key_of(time): time, **{key_of(expr): expr for expr in columns.values()}}
+    keys = sorted(exprs)
+    bounds = (WINDOW_START, WINDOW_END)
+    named = dict(zip(keys, unique_names((stem_of(exprs[key]) for key in keys), bounds), strict=True))
+
+    def at(expr: Expr) -> Column:
+        return Column(named[key_of(expr)], expr.type)
+
+    top = Derivation(
+        DerivationKind.SESSIONS,
+        (tuple(Output(named[key], exprs[key]) for key in keys),),
+        partition=tuple(at(partition[key]) for key in sorted(partition)),
+        session=SessionGap(at(time), node.gap_ms, *bounds),
+    )
+    names = {name: named[key_of(expr)] for name, expr in columns.items()}
+    return top, {**names, node.start: WINDOW_START, node.end: WINDOW_END}
+
+
+def _put_windows(node: Framed, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
+    """Columns in the order of `_put_ranking`, and all that calls read; calls are sorted by what they compute."""
+    columns = {column.name: rename(column.expr) for column in node.columns}
+    partition = {key_of(expr): expr for expr in map(rename, node.partition)}
+    order = [replace(one, expr=rename(one.expr)) for one in node.order]
+    agreed = {**partition, **{key_of(one.expr): one.expr for one in order}}
+    others = {key_of(expr): expr for expr in columns.values() if key_of(expr) not in agreed}
+    keys = [*sorted(agreed), *(others if node.breaks_ties else sorted(others))]
+    calls = {call.name: call.over(rename) for call in node.calls}
+    read = {key_of(expr): expr for call in calls.values() for expr in call.inputs if not isinstance(expr, Literal)}
+    exprs = {**agreed, **others, **read}
+    # Rows that agree on all columns before them agree on these, which are computed from the same row or break no tie.
+    keys += sorted(key for key in read if key not in agreed and key not in others)
+    named = dict(zip(keys, unique_names(stem_of(exprs[key]) for key in keys), strict=True))
+
+    def at(expr: Expr) -> Expr:
+        return expr if isinstance(expr, Literal) else Column(named[key_of(expr)], expr.type)
+
+    by_key: dict[str, WindowCall] = {}
+    asked: dict[str, str] = {}
+    for name, call in calls.items():
+        asked[name] = compact(window_json(call))
+        by_key[asked[name]] = call.over(at)
+    sorted_keys = sorted(by_key)
+    stems = (_stem_of_window(by_key[key]) for key in sorted_keys)
+    call_names = dict(zip(sorted_keys, unique_names(stems, named.values()), strict=True))
+    top = Derivation(
+        DerivationKind.WINDOW,
+        (tuple(Output(named[key], exprs[key]) for key in keys),),
+        partition=tuple(at(partition[key]) for key in sorted(partition)),
+        order=tuple(replace(one, expr=at(one.expr)) for one in order),
+        calls=tuple(replace(by_key[key], name=call_names[key]) for key in sorted_keys),
+    )
+    names = {name: named[key_of(expr)] for name, expr in columns.items()}
+    return top, {**names, **{name: call_names[key] for name, key in asked.items()}}
+
+
+def _stem_of_window(call: WindowCall) -> str:
+    if isinstance(call.compute, AggregateCall):
+        return stem_of(call.compute)
+    function, arguments = call.compute.function.value, call.compute.arguments
+    return f"{function}_{stem_of(arguments[0])}" if arguments else function

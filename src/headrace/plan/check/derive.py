@@ -213,7 +213,7 @@ class Meanings:
             self._problem(edge, "is the operator of no view over these inputs")
             return output_of("?")
         kind = (edge.derive or {}).get("kind")
-        if kind != "union_all" and not self._have_relations(deltas, relations):
+        if kind not in ("union_all", "window") and not self._have_relations(deltas, relations):
             self._problem(edge, f"{kind} needs the relation of each of its inputs")
         return output_of(block.id)
 

@@ -12,19 +12,22 @@ round the meaning of one colour. Otherwise two copies of every variable, one tur
 a lower bound, and every variable on which its copies agree has that value in some optimum (roof duality; Hammer,
 Hansen, Simeone 1984).
 
-All arithmetic is on integers of any size.
+All arithmetic is on integers of any size. SciPy is imported by those who decide: it takes 25 MB, and every service
+knows this module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components, maximum_flow
 
 from headrace.plan.exact_numbers import SAFE, BoolArray, Index, IntArray, total
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 FOREVER = -1
 """The cost of an arc that may not be cut."""
@@ -142,8 +145,7 @@ def two_colours(choices: Choices) -> tuple[BoolArray, BoolArray]:
     first, second = choices.conflicts[:, 0], choices.conflicts[:, 1]
     rows = np.concatenate([tail, tail + n, first, first + n])
     columns = np.concatenate([head, head + n, second + n, second])
-    graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(2 * n, 2 * n))
-    part = connected_components(graph, directed=False)[1]
+    part = _find_parts(rows, columns, 2 * n)
     return part[:n] > part[n:], part[:n] == part[n:]
 
 
@@ -155,7 +157,15 @@ def parts(choices: Choices, together: Index | None = None) -> Index:
         *([] if together is None else [together]),
     ]
     rows, columns = np.concatenate(links).T
-    graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(choices.count, choices.count))
+    return _find_parts(rows, columns, choices.count)
+
+
+def _find_parts(rows: Index, columns: Index, count: int) -> Index:
+    """The number of the connected component of each of `count` nodes."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count))
     found: Index = connected_components(graph, directed=False)[1].astype(np.int64)
     return found
 
@@ -258,6 +268,8 @@ def _source_side(n: int, tail: Index, head: Index, cost: IntArray) -> BoolArray:
 
 def _with_reverse_arcs(n: int, tail: Index, head: Index, cost: IntArray, never: int) -> csr_array:
     """Every arc with its reverse, parallel arcs added up, rows sorted; arcs that hold forever get the cost `never`."""
+    from scipy.sparse import csr_array
+
     used = (cost != 0) & (tail != head)
     tail, head, cost = tail[used], head[used], cost[used]
     key = np.concatenate([tail * n + head, head * n + tail])
@@ -277,6 +289,9 @@ def _with_reverse_arcs(n: int, tail: Index, head: Index, cost: IntArray, never: 
 
 def _flow(graph: csr_array, left: IntArray, most: int) -> IntArray:
     """A maximum flow through what is left, which is at most `most` in all: no arc needs more."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
     n = graph.shape[0]
     capacity = np.minimum(left, most).astype(np.int32)
     network = csr_array((capacity, graph.indices, graph.indptr), shape=graph.shape)
@@ -286,6 +301,9 @@ def _flow(graph: csr_array, left: IntArray, most: int) -> IntArray:
 
 
 def _reachable(graph: csr_array, left: IntArray) -> BoolArray:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
     open_arcs = (left > 0).astype(np.int8)
     network = csr_array((open_arcs, graph.indices.copy(), graph.indptr.copy()), shape=graph.shape)
     network.eliminate_zeros()

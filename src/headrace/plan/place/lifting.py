@@ -3,7 +3,7 @@
     Scan a.location          phones/location, whose device is the pair's a
     Join of a's with b's     with the pairs between them: x JOIN pairs ON x.device = a JOIN y ON y.device = b
     Join, else               also on equal pairs; an outer, semi or anti join is given the pairs on the side it keeps
-    Aggregate, Top-k         per pair as well; without GROUP BY there is a row for every pair
+    Aggregate, Top-k, Over   per pair as well; without GROUP BY there is a row for every pair
     Distinct, Union, ...     the pair is one more column; a part that reads only tables is left as it is
 
 The same relation is the program of a device, with `pairs` being those that run there, and the cloud's view, with all
@@ -22,7 +22,6 @@ from headrace.model.expr import Call, Column, Expr, Literal, conjunction, conjun
 from headrace.model.relation import (
     Aggregate,
     AggregateCall,
-    AggregateFunction,
     Distinct,
     Field,
     Filter,
@@ -31,16 +30,20 @@ from headrace.model.relation import (
     Matching,
     Negate,
     Output,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     fields_of,
+    over_nothing,
 )
 from headrace.model.template_names import AT, DEVICE, PAIRS, SIDES
-from headrace.model.types import BIGINT, BOOLEAN, DAY_TIME, TIMESTAMP, Type
+from headrace.model.types import BOOLEAN, DAY_TIME, TIMESTAMP, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class _Lifting:
             case Filter(input_, predicate):
                 lifted = self.lift(input_)
                 return replace(lifted, relation=Filter(lifted.relation, predicate))
-            case Windows():
+            case Windows() | Unfold():
                 lifted = self.lift(view.input)
                 return replace(lifted, relation=replace(view, input=lifted.relation))
             case Projection(input_, outputs):
@@ -133,7 +136,7 @@ class _Lifting:
             case Distinct(input_):
                 lifted = self.keep_fields(self.lift(input_), fields_of(input_))
                 return replace(lifted, relation=Distinct(lifted.relation))
-            case TopK():
+            case TopK() | Over() | Sessions():
                 lifted = self.keep_fields(self.lift(view.input), fields_of(view.input))
                 partition = (*lifted.keys.values(), *view.partition)
                 return replace(lifted, relation=replace(view, input=lifted.relation, partition=partition))
@@ -193,7 +196,7 @@ class _Lifting:
         pairs = self.scan_pairs()
         same = conjunction(_equal_keys(pairs.keys, _name_keys(keys)))
         joined = Join(JoinKind.LEFT, pairs.relation, grouped, same)
-        outputs = tuple(Output(call.name, _or_zero(call)) for call in grouped.calls)
+        outputs = tuple(Output(call.name, _or_else(call)) for call in grouped.calls)
         return self.project(replace(pairs, relation=joined), outputs)
 
     def lift_union(self, inputs: tuple[Relation, ...]) -> _Lifted:
@@ -252,11 +255,9 @@ def _equal_keys(one: Mapping[str, Expr], other: Mapping[str, Expr]) -> tuple[Exp
     return tuple(Call("=", (one[side], other[side]), BOOLEAN) for side in SIDES if side in one and side in other)
 
 
-def _or_zero(call: AggregateCall) -> Expr:
-    value = Column(call.name, call.type)
-    if call.function is not AggregateFunction.COUNT:
-        return value
-    return Call("coalesce", (value, Literal(0, BIGINT)), BIGINT)
+def _or_else(call: AggregateCall) -> Expr:
+    value, nothing = Column(call.name, call.type), over_nothing(call)
+    return value if nothing.value is None else Call("coalesce", (value, nothing), call.type)
 
 
 def _is_kept(at: Column, keep_s: float) -> Expr:

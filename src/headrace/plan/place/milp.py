@@ -11,7 +11,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array, vstack
 
 from headrace.plan.exact_numbers import BoolArray, IntArray, total
 from headrace.plan.place.cut import FOREVER, Choices
@@ -64,6 +63,7 @@ def milp_answer(choices: Choices, rows: tuple[Row, ...], nodes: int) -> MilpAnsw
 def _constraints(choices: Choices, rows: tuple[Row, ...], finite: IntArray):  # type: ignore[no-untyped-def]
     """u - v <= 0 for arcs that hold forever, u - v - cut <= 0 for others, u + v <= 1 for conflicts, and the rows."""
     from scipy.optimize import LinearConstraint
+    from scipy.sparse import coo_array, vstack
 
     n, width = choices.count, choices.count + len(finite)
     forever = np.flatnonzero(choices.arc_cost == FOREVER)

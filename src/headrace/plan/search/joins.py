@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from headrace.model.block import BlockFilter
-from headrace.model.plan import Method, Operator
+from headrace.model.plan import Operator
+from headrace.model.plan_modes import Method
 from headrace.model.rate import Rate
 from headrace.plan.datasets import Dataset, single_input, sub_join
 from headrace.plan.search.collect import CollectedDeltas, no_deltas, recipes_of

@@ -44,7 +44,7 @@ def _alike(catalogue: Catalogue, cores: Sequence[CoreStatistics], a: str, b: str
 
 
 def _may_exchange(catalogue: Catalogue, a: str, b: str) -> bool:
-    terms = {(link.src, link.dst): (link.bandwidth, link.latency_s, link.price_gb) for link in catalogue.links}
+    terms = {(link.src, link.dst): (link.carries, link.latency_s, link.price_gb) for link in catalogue.links}
     swap = {a: b, b: a}
     return all(
         terms.get((swap.get(src, src), swap.get(dst, dst))) == value

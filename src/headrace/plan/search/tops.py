@@ -1,9 +1,9 @@
 """The operator on top of a join core: where it runs, and what it makes there.
 
 An aggregate runs where the complete delta is; or partial aggregates are made where the terms of the last join arise,
-united and merged elsewhere. Distinct and top-k run where relation and delta of the core are, outer and semi joins
-where relation and delta of both inputs are, union all where all deltas are. What is recomputed runs where relation and
-delta of all inputs are: the deltas tell whether there is anything to do.
+united and merged elsewhere. Window functions run where the delta of the core is, distinct and top-k where its relation
+is, too, outer and semi joins where relation and delta of both inputs are, union all where all deltas are. What is
+recomputed runs where relation and delta of all inputs are: the deltas tell whether there is anything to do.
 """
 
 from __future__ import annotations
@@ -196,9 +196,12 @@ Available = tuple[list[tuple[int, ...]], np.ndarray, Labels, list[Rate]]
 
 
 def needs_relations(search: Search) -> bool:
-    """Union all only passes changes on; every other operator looks at the rows that were there before."""
+    """Union all only passes changes on, and window functions keep all rows themselves, in order. Every other operator
+    looks at the rows that were there before.
+    """
     top = search.core.block.top
-    return isinstance(top, Derivation) and top.kind is not DerivationKind.UNION_ALL
+    without = (DerivationKind.UNION_ALL, DerivationKind.WINDOW)
+    return isinstance(top, Derivation) and top.kind not in without
 
 
 def derived_from(search: Search) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from headrace.plan.figures import plan_of, score, weigh_contracts
 from headrace.plan.price import BYTES_PER_GB, upstream_first
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.difference import difference
-from headrace.plan.share.keeps import has_room, late_contracts
+from headrace.plan.share.keeps import find_crowded, late_contracts
 from headrace.plan.share.order import Cores
 from headrace.plan.share.place import place
 from headrace.plan.share.revalue import Measured, as_measured
@@ -38,6 +38,10 @@ LEAST_SAVING = 0.1
 PAYS_WITHIN_S = 3600.0
 
 BACKOFF_S, LONGEST_BACKOFF_S = 300.0, 3600.0
+
+CAME_OR_WENT = "other contracts came or went since it was planned"
+LEFT_FOR = (ConditionKind.LINK_FULL, ConditionKind.SITE_DOWN)
+"""Conditions after which contracts return to where they were, once these are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +90,72 @@ def adapt(
     now, cores = _as_measured(plan, measured)
     names = _candidates(plan, due, history, measured.clock_s)
     is_down = any(condition.trouble is ConditionKind.SITE_DOWN for condition in due)
-    for chosen in [names] if is_down else _choices(names):
+    movable = _find_movable(now, cores, names, measured) if is_down else names
+    for chosen in [movable] if is_down else _choices(names):
         proposal = _proposal(plan, now, cores, chosen, due, measured)
         if proposal is not None and not _returns_too_soon(proposal, history, watched, measured.clock_s):
-            return proposal
+            return replace(proposal, stranded=tuple(name for name in names if name not in movable))
     return None
 
 
-def improve(plan: Plan, contract: str, clock_s: float, history: tuple[MoveRecord, ...] = ()) -> Proposal | None:
-    """A better place for a contract although nothing is wrong: others came or went since it was planned.
-
-    At the statistics of the plan: what is measured wavers, and what differs for long is `adapt`'s.
+def _find_movable(now: Arrangement, cores: Cores, names: tuple[str, ...], measured: Measured) -> tuple[str, ...]:
+    """Contracts that can do without the sites that are down. All others stay as they are: they go on when these are
+    back.
     """
-    measured = Measured(clock_s)
-    now, cores = _as_measured(plan, measured)
-    found = _proposal(plan, now, cores, (contract,), (), measured) if may_move(contract, history, clock_s) else None
-    return None if found is None else replace(found, reasons=("other contracts came or went since it was planned",))
+    found = list[str]()
+    for name in names:
+        then = _place_again(now, cores, (name,))
+        if any(kept.contract.name == name for kept in then.kept) and name not in broken_contracts(then, measured):
+            found.append(name)
+    return tuple(found)
+
+
+def improve(
+    plan: Plan,
+    contract: str,
+    measured: Measured,
+    watched: ConditionWatch,
+    history: tuple[MoveRecord, ...] = (),
+    because: str = CAME_OR_WENT,
+) -> Proposal | None:
+    """A better place for a contract although nothing is wrong, such as when others came or went since it was planned.
+
+    At the statistics of the plan: what is measured wavers, and what differs for long is `adapt`'s. Links carry what
+    they were found to carry, and no site is used that is down.
+    """
+    known = Measured(measured.clock_s, capacity=measured.capacity, down=measured.down)
+    now, cores = _as_measured(plan, known)
+    if not may_move(contract, history, known.clock_s):
+        return None
+    found = _proposal(plan, now, cores, (contract,), (), known)
+    if found is None or _returns_too_soon(found, history, watched, known.clock_s):
+        return None
+    return replace(found, reasons=(because,))
+
+
+def find_returning(history: tuple[MoveRecord, ...], watched: ConditionWatch, clock_s: float) -> tuple[str, ...]:
+    """Contracts that left a link because it was full, or a site that was down, and may return: it has been calm, or
+    there, for a while, and they have not moved since.
+    """
+    latest = {move.contract: move for move in history}
+    return tuple(
+        name
+        for name, move in latest.items()
+        if (left := [one for one in move.because if one.trouble in LEFT_FOR])
+        and all(one not in watched.since for one in left)
+        and all(watched.is_calm(one.where, clock_s) for one in left if one.trouble is ConditionKind.LINK_FULL)
+        and may_move(name, history, clock_s)
+    )
 
 
 def plan_as_measured(plan: Plan, measured: Measured) -> Plan:
     """The plan with the figures that follow from what was measured."""
     return plan_of(_as_measured(plan, measured)[0])
+
+
+def arrange_as_measured(plan: Plan, measured: Measured) -> Arrangement:
+    """The plan's arrangement with the figures that follow from what was measured."""
+    return _as_measured(plan, measured)[0]
 
 
 def _as_measured(plan: Plan, measured: Measured) -> tuple[Arrangement, Cores]:
@@ -265,15 +314,14 @@ def _cost_of(now: Arrangement, names: Iterable[str]) -> float:
 
 
 def broken_contracts(now: Arrangement, measured: Measured) -> frozenset[str]:
-    """Contracts whose promises are not kept as things are: late, made at a site that is down, or all, when something
-    has no room for them. To be late is no reason for one that is forced.
+    """Contracts whose promises are not kept as things are: late, made at a site that is down, or with something that
+    has no room for all who use it. To be late is no reason for one that is forced.
     """
     served = now.live.served
     stuck = {p.contract for name, ps in served.items() if now.graph.vertices[name].site in measured.down for p in ps}
-    if not has_room(now):
-        return frozenset(kept.contract.name for kept in now.kept)
     forced = {kept.contract.name for kept in now.kept if kept.contract.forced}
-    return frozenset((*stuck, *(name for name in late_contracts(now) if name not in forced)))
+    late = (name for name in late_contracts(now) if name not in forced)
+    return frozenset((*stuck, *late, *find_crowded(now)))
 
 
 def _find_parts(now: Arrangement, contract: str) -> frozenset[str]:

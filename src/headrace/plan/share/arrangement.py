@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headrace.model.catalogue import Admission, Catalogue, Contract
-from headrace.model.plan import GoesOn, Graph, Plan, PlannedBlock, PlanOptions, Rejection, Sharing
+from headrace.model.plan import GoesOn, Graph, Plan, PlannedBlock, PlanOptions, Rejection, settle_wishes
+from headrace.model.plan_modes import Method, PlanWishes, Sharing
 from headrace.plan.admit import Answer, Question
 from headrace.plan.live import NOTHING, Live
 from headrace.plan.price import Promise, Tariff, tariff_of, upstream_first
@@ -44,6 +45,11 @@ class Arrangement:
     goes_on: tuple[GoesOn, ...] = ()
 
     @cached_property
+    def wishes(self) -> PlanWishes:
+        """How to plan; nothing of it is left open."""
+        return settle_wishes(self.options, self.catalogue)
+
+    @cached_property
     def tariff(self) -> Tariff:
         return tariff_of(self.catalogue)
 
@@ -66,9 +72,9 @@ class Arrangement:
             contract=contract,
             cores=cores,
             rule=self.options.admission or self.catalogue.admission,
-            method=self.options.method,
+            method=self.wishes.method or Method.CHEAPEST,
             live=self.live if contract.forced else self.claimed,
-            salt=f"#{contract.name}" if self.options.sharing is Sharing.NONE else "",
+            salt=f"#{contract.name}" if self.wishes.sharing is Sharing.NONE else "",
         )
 
     def limit_s(self, kept: KeptContract) -> float:

@@ -25,6 +25,7 @@ def carry_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
     if headroom.blocking_s is None or headroom.measured:
         headroom = replace(headroom, blocking_s=running.headroom.blocking_s, measured=True)
     catalogue = replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried), headroom=headroom)
+    catalogue = _carry_links(catalogue, running)
     catalogue = _carry_times(catalogue, running)
     return replace(catalogue, sizes={**_sizes(catalogue, running), **catalogue.sizes})
 
@@ -37,7 +38,20 @@ def carry_undeclared(catalogue: Catalogue, running: Plan) -> Catalogue:
     }
     sizes = _sizes(catalogue, running.catalogue)
     undeclared = without_declared(sizes, (entry.block for entry in running.blocks), catalogue.sources)
-    return with_sizes(_carry_times(replace(catalogue, sources=sources), running.catalogue), undeclared)
+    carried = _carry_links(replace(catalogue, sources=sources), running.catalogue)
+    return with_sizes(_carry_times(carried, running.catalogue), undeclared)
+
+
+def _carry_links(catalogue: Catalogue, running: Catalogue) -> Catalogue:
+    """What links were found to carry, unless something else is declared of them by now."""
+    before = {(link.src, link.dst): link for link in running.links}
+    links = tuple(
+        replace(link, measured=was.measured)
+        if (was := before.get((link.src, link.dst))) is not None and was.bandwidth == link.bandwidth
+        else link
+        for link in catalogue.links
+    )
+    return replace(catalogue, links=links)
 
 
 def _carry_times(catalogue: Catalogue, running: Catalogue) -> Catalogue:

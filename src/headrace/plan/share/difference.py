@@ -46,7 +46,7 @@ def _terms(plan: Plan) -> dict[str, object]:
     for one in plan.contracts:
         contract = plan.catalogue.contracts[one.contract]
         columns = tuple(output.name for output in blocks[one.view].outputs)
-        terms = columns, contract.deliver, contract.penalty, contract.owner, contract.refresh
+        terms = columns, contract.deliver, contract.penalty, contract.owner, contract.refresh, contract.streaming
         found[one.contract] = *terms, _find_feed(plan, one.contract)
     return found
 

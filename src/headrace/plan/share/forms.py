@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from headrace.model.block import Aggregation, Block, BlockInput, Derivation, DerivationKind, Window
 from headrace.model.expr import Column, Expr, columns_of, rename_columns
 from headrace.model.plan import PlannedBlock
-from headrace.model.relation import AggregateCall, Output
+from headrace.model.relation import Output
 from headrace.plan.canonical.assemble import collect_kept, filters_of
 from headrace.plan.canonical.block_aliases import with_aliases
 from headrace.plan.canonical.subsume import Remainder, subsumes
@@ -168,13 +169,9 @@ def _over(alias: str, top: Aggregation) -> Aggregation:
     return replace(
         top,
         keys=_outputs(alias, top.keys),
-        calls=tuple(_call(alias, call) for call in top.calls),
+        calls=tuple(call.over(partial(_under, alias)) for call in top.calls),
         window=None if top.window is None else _window(alias, top.window),
     )
-
-
-def _call(alias: str, call: AggregateCall) -> AggregateCall:
-    return call if call.argument is None else replace(call, argument=_under(alias, call.argument))
 
 
 def _window(alias: str, window: Window) -> Window:
@@ -183,6 +180,6 @@ def _window(alias: str, window: Window) -> Window:
 
 def _reading(top: Aggregation) -> Iterator[Expr]:
     yield from (key.expr for key in top.keys)
-    yield from (call.argument for call in top.calls if call.argument is not None)
+    yield from (expr for call in top.calls for expr in call.inputs)
     if top.window is not None:
         yield top.window.time

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from headrace.model.catalogue import Contract
-from headrace.model.plan import Sharing
+from headrace.model.plan_modes import Sharing
 from headrace.plan.admit import Answer, Question, admit
 from headrace.plan.refuse import refuse
 from headrace.plan.share.arrangement import Arrangement
@@ -23,7 +23,7 @@ def place(now: Arrangement, contract: Contract, cores: tuple[CoreStatistics, ...
 
     All others stay as they are, but for what is forced.
     """
-    if now.options.sharing is not Sharing.MARGINAL:
+    if now.wishes.sharing is not Sharing.MARGINAL:
         question = now.question(contract, cores)
         answer = admit(question)
         return now.refusing(refuse(question)) if answer is None else now.keeping(question, answer)

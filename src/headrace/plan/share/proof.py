@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headrace.model.catalogue import Contract
-from headrace.model.plan import Sharing
+from headrace.model.plan_modes import Sharing
 from headrace.plan.admit import Question, optimistic_plans
 from headrace.plan.figures import score, weigh_contracts
 from headrace.plan.price import upstream_first
@@ -31,7 +31,7 @@ ROUNDING = 1e-9
 
 def proven_best(now: Arrangement, cores: Cores) -> frozenset[str]:
     """Contracts of which no other plan gives a lower score, given the vertices of all others."""
-    if now.options.sharing is Sharing.NONE:
+    if now.wishes.sharing is Sharing.NONE:
         return frozenset(kept.contract.name for kept in now.kept if kept.exact)
     if any(kept.contract.forced for kept in now.kept):
         return frozenset()

@@ -6,17 +6,18 @@ aggregates keep the rates that were planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import median
 
 from headrace.model.block import BlockFilter, ColumnId
-from headrace.model.catalogue import Catalogue, Link, MeasuredSize, OperatorTime, Selectivity, Site
+from headrace.model.catalogue import Catalogue, Link, MeasuredSize, OperatorTime, Selectivity, Site, Source
 from headrace.model.expr import conjunction
 from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex, VertexKind
 from headrace.model.rate import Rate
-from headrace.model.statistics import LARGEST
+from headrace.model.statistics import LARGEST, width_of
+from headrace.model.types import BINARY, STRING
 from headrace.plan.cores import make_planned_block
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.price import RECOMPUTE
@@ -33,6 +34,8 @@ SLOWEST = 1e6
 LONGEST_PART_S = 3600.0
 """Of an operator, whatever the rows: beyond it a measurement is not believed."""
 
+TEXTS = (STRING, BINARY)
+
 SMALLEST_SHARE = 1e-6
 """Stands for a filter that let nothing through for a while."""
 
@@ -44,6 +47,9 @@ class Measured:
     gave out for each row that they took in, the seconds that a push may have to wait for another, what results of
     blocks hold and emit, by the blocks' fingerprints, how long views in full take at sites, and what operators take in
     work, with the upkeep of what they make.
+
+    Where links are real, `capacity` is what they carry, in bytes/s as plans count rows, and `row_bytes` what a row of a
+    vertex takes on its way to another site, in bytes.
     """
 
     clock_s: float
@@ -56,11 +62,15 @@ class Measured:
     sizes: Mapping[str, MeasuredSize] = field(default_factory=dict)
     recomputing: Mapping[str, OperatorTime] = field(default_factory=dict)
     times: Mapping[str, OperatorTime] = field(default_factory=dict)
+    capacity: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    row_bytes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Numbers that nobody can have measured are left out here, so that none of them reaches a plan."""
-        for name, largest in (("rates", LARGEST), ("slowness", SLOWEST), ("load", SLOWEST), ("selectivities", LARGEST)):
-            least = 1 / SLOWEST if name == "slowness" else 0.0
+        largest_of = {"rates": LARGEST, "slowness": SLOWEST, "load": SLOWEST, "selectivities": LARGEST}
+        largest_of |= {"capacity": LARGEST, "row_bytes": LARGEST}
+        for name, largest in largest_of.items():
+            least = 1 / SLOWEST if name in ("slowness", "capacity") else 0.0
             found = {what: number for what, number in getattr(self, name).items() if least <= number <= largest}
             object.__setattr__(self, name, found)
         object.__setattr__(self, "sizes", {name: believe_size(size) for name, size in self.sizes.items()})
@@ -105,12 +115,44 @@ def with_filters(catalogue: Catalogue, graph: Graph, selectivities: Mapping[str,
     return replace(catalogue, selectivity=(*others, *found.values()))
 
 
+def with_row_bytes(catalogue: Catalogue, graph: Graph, row_bytes: Mapping[str, float]) -> Catalogue:
+    """The catalogue with texts as long as rows that were sent were found to be, where nobody declares their length.
+
+    Databases tell it of tables that they have looked at, and of others nobody knows. What is sent is compressed, so
+    that texts are at least as long as this says; those that are known to be longer stay as they are.
+    """
+    found = dict(catalogue.sources)
+    for name in sorted(row_bytes.keys() & graph.vertices.keys()):
+        vertex = graph.vertices[name]
+        source = found.get(vertex.scope[0]) if vertex.scope == vertex.delta_of and len(vertex.scope) == 1 else None
+        if source is not None and vertex.stands_for is None:
+            kept = {column for _, column in vertex.columns}
+            found[source.name] = _lengthen(source, kept, row_bytes[name] - DELTA_EXTRA_WIDTH)
+    return replace(catalogue, sources=found)
+
+
+def _lengthen(source: Source, kept: Collection[str], row_bytes: float) -> Source:
+    columns = [column for column in source.columns or () if column.name in kept]
+    texts = {one.name for one in columns if one.type in TEXTS and f"{one.name}.width" in source.found}
+    width, text_width = (
+        sum(width_of(one) for one in columns if one.name in names) for names in ({one.name for one in columns}, texts)
+    )
+    if not text_width or row_bytes <= width:
+        return source
+    factor = (row_bytes - width + text_width) / text_width
+    lengthened = tuple(
+        replace(one, width=width_of(one) * factor) if one.name in texts else one for one in source.columns or ()
+    )
+    return replace(source, columns=lengthened)
+
+
 def as_measured(now: Arrangement, measured: Measured) -> tuple[Arrangement, Cores]:
     """The arrangement as it was found: a link that is fuller than its traffic explains is narrower, a host whose
     operators take longer is slower, and going to or from a site that is down takes forever.
     """
     catalogue = with_sizes(at_rates(now.catalogue, measured.rates), measured.sizes)
     catalogue = with_filters(catalogue, now.graph, measured.selectivities)
+    catalogue = with_row_bytes(catalogue, now.graph, measured.row_bytes)
     cores = cores_of_kept(now, catalogue)
     found = revalue(now, catalogue, cores)
     links = tuple(_link(link, measured, found.live.bill.link) for link in catalogue.links)
@@ -140,8 +182,11 @@ def _with_recomputing(
 
 def _link(link: Link, measured: Measured, traffic: Mapping[tuple[str, str], float]) -> Link:
     """`traffic` is bytes/s at the measured rates."""
+    link = replace(link, measured=measured.capacity.get((link.src, link.dst)))
     if measured.down & {link.src, link.dst}:
         return replace(link, latency_s=inf)
+    if link.measured is not None:
+        return link
     load, sent = measured.load.get((link.src, link.dst)), traffic.get((link.src, link.dst), 0.0)
     return replace(link, bandwidth=min(link.bandwidth or inf, sent / load)) if load and sent else link
 

@@ -62,7 +62,13 @@ def _list_declared(catalogue: Catalogue) -> Iterator[tuple[str, Mapping[str, Val
     yield "selectivity", {f"{one.source} where {one.text}": _value(one.share, amounts.format_share) for one in shares}
     yield "operator times", {op: (time, _time(time)) for op, time in catalogue.operator_times.items()}
     yield "headroom", dict(_of_headroom(catalogue.headroom))
-    yield "project", {"admission": (catalogue.admission, catalogue.admission.value)}
+    yield "project", {"admission": (catalogue.admission, catalogue.admission.value), **_of_planning(catalogue)}
+
+
+def _of_planning(catalogue: Catalogue) -> dict[str, Value]:
+    wishes = catalogue.planning
+    named = {"method": wishes.method, "share": wishes.sharing, "wide_area": wishes.wide_area}
+    return {name: (wish, "as usual" if wish is None else wish.value) for name, wish in named.items()}
 
 
 def _of_site(site: Site) -> Iterator[tuple[str, Value]]:

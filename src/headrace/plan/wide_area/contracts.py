@@ -30,7 +30,7 @@ def network_of(catalogue: Catalogue) -> SiteNetwork:
     bandwidth, latency = {}, {}
     for ends in ((a, b) for a in sites for b in sites if a != b):
         link = known.get(ends)
-        free = NO_LINK[0] if link is None else UNLIMITED if link.bandwidth is None else link.bandwidth
+        free = NO_LINK[0] if link is None else UNLIMITED if link.carries is None else link.carries
         bandwidth[ends] = free * (1 - catalogue.headroom.link) / (1 - HEADROOM)
         latency[ends] = NO_LINK[1] if link is None else link.latency_s
     return SiteNetwork(sites, frozenset(sites), bandwidth, latency)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headrace.model.plan import Prefer
+from headrace.model.plan_modes import Prefer
 from headrace.plan.wide_area.fluid import FlowSharing
 from headrace.plan.wide_area.running import AdmittedQueries, bytes_of, operator_of, origin, running_of, settle
 from headrace.plan.wide_area.search import HEADROOM
@@ -112,7 +112,19 @@ class _QueryAdmission:
             shared = [site for site in shared if self._shared_latency(operator, site) <= soon]
         if shared:
             return min(shared, key=lambda site: (self._total(self._towards_sink(operator, site)), site))
-        return self._alone(operator, allowed)
+        return self._choose_least_full(operator, self._alone(operator, allowed))
+
+    def _choose_least_full(self, operator: QueryOperator, alone: str) -> str:
+        """The site that was chosen for an operator of its own, or one where it runs if nothing fits in either case:
+        then that which fills its links least.
+        """
+        running = self.running.sites_of(operator.fingerprint) if self.mode.aware_sharing else ()
+        loads = self._sum(self._missing(operator, alone), self._towards_sink(operator, alone))
+        if not running or self._fits(loads):
+            return alone
+        full = {site: self._worst_load(self._towards_sink(operator, site)) for site in running}
+        best = min(full, key=lambda site: (full[site], site))
+        return best if full[best] <= self._worst_load(loads) else alone
 
     def _alone(self, operator: QueryOperator, allowed: tuple[str, ...]) -> str:
         """The site of an operator that nobody runs yet."""
@@ -147,7 +159,14 @@ class _QueryAdmission:
         fitting = [site for site in allowed if self._fits(self._missing(operator, site))]
         if fitting:
             return min(fitting, key=lambda site: (self._hourglass(operator, site), site))
-        return min(allowed, key=lambda site: (self._worst_load(self._missing(operator, site)), site))
+        return min(
+            allowed,
+            key=lambda site: (
+                self._worst_load(self._missing(operator, site)),
+                -self._count_saved(operator, site) if self.mode.aware_sharing else 0.0,
+                site,
+            ),
+        )
 
     def _missing(self, operator: QueryOperator, site: str) -> dict[SiteLink, float]:
         """Bytes/s of the copies an operator at a site needs and that are not sent yet."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from headrace.model import amounts
 from headrace.model.catalogue import Contract
-from headrace.model.plan import Method, PlanOptions, Prefer, Rejection, WideArea
-from headrace.model.plan import Sharing as PlanSharing
+from headrace.model.plan import Rejection
+from headrace.model.plan_modes import Method, Prefer, WideArea
 from headrace.plan.admit import Answer, Question, keeps, measure_choice, terrain_of
 from headrace.plan.live import Live
 from headrace.plan.price import time_of_edge
@@ -26,17 +26,9 @@ from headrace.plan.share.order import Cores
 from headrace.plan.share.ways import is_better, take_way, ways_of
 from headrace.plan.statistics import CoreStatistics
 from headrace.plan.wide_area.contracts import StreamedContract, make_streamed, network_of
-from headrace.plan.wide_area.fluid import FlowSharing
 from headrace.plan.wide_area.greedy import MODES, SharingMode, place_greedily
 from headrace.plan.wide_area.running import running_of
 from headrace.plan.wide_area.streams import SiteNetwork, Workload
-
-
-def options_of(options: PlanOptions, mode: WideArea) -> PlanOptions:
-    """Modes that share nothing keep the vertices of contracts apart."""
-    shares = MODES[mode].sharing is not FlowSharing.NONE
-    sharing = PlanSharing.MARGINAL if shares else PlanSharing.NONE
-    return replace(options, method=Method.CHEAPEST, sharing=sharing)
 
 
 @dataclass(frozen=True)

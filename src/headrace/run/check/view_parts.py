@@ -19,10 +19,13 @@ from headrace.model.relation import (
     JoinKind,
     Matching,
     Negate,
+    Over,
     Projection,
     Relation,
     Scan,
+    Sessions,
     TopK,
+    Unfold,
     UnionAll,
     Windows,
     fields_of,
@@ -77,9 +80,11 @@ def _push(relation: Relation, name: str) -> ScanColumns:
         case Aggregate(input_, keys):
             key = next((key.expr for key in keys if key.name == name), None)
             return _none(relation) if key is None else _push_expression(input_, key)
+        case Unfold(input_, columns):
+            return _push(input_, name) if _has(input_, name) and name not in columns else _none(relation)
         case Windows(input_):
             return _push(input_, name) if _has(input_, name) else _none(relation)
-        case TopK(input_, partition):
+        case TopK(input_, partition) | Over(input_, partition) | Sessions(input_, partition):
             # Rows of one partition have one value: none of them is missing where the others are.
             divided = any(isinstance(expr, Column) and expr.name == name for expr in partition)
             return _push(input_, name) if divided else _none(relation)

@@ -27,6 +27,7 @@ from headrace.run.program import (
     Pass,
     Program,
     RecomputeStep,
+    SiteCopy,
     Task,
 )
 
@@ -34,7 +35,18 @@ from headrace.run.program import (
 def compile_plan(plan: Plan) -> Program:
     """Raises AssertionError where a plan does not fit together: that is our own fault."""
     whole = with_answers(with_timers(_program(Known(plan))), plan)
-    return whole if plan.site is None else take_part(whole, plan.site)
+    return whole if plan.site is None else _mark_whole(take_part(whole, plan.site), plan)
+
+
+def _mark_whole(part: Program, plan: Plan) -> Program:
+    def mark(copies: Mapping[str, SiteCopy]) -> dict[str, SiteCopy]:
+        return {name: replace(copy, is_whole=_is_whole(plan.graph.vertices[name])) for name, copy in copies.items()}
+
+    return replace(part, imports=mark(part.imports), exports=mark(part.exports))
+
+
+def _is_whole(vertex: Vertex) -> bool:
+    return set(vertex.scope) <= set(vertex.delta_of or vertex.scope)
 
 
 def _program(known: Known) -> Program:

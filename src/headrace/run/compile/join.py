@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.model.expr import Expr, columns_of, conjunction
+from headrace.model.expr import Expr, columns_of, conjunction, substitute
 from headrace.model.plan import Edge, PlannedBlock, Vertex, VertexKind
 from headrace.model.relation import Field
 from headrace.run.compile.columns import split
 from headrace.run.compile.known import Known, lookup_key
+from headrace.run.compile.near import find_computed_key
 from headrace.run.program import JoinStep, LogReading, LookupKey
 
 
@@ -21,13 +22,18 @@ def join_step(known: Known, vertex: Vertex, edge: Edge) -> JoinStep:
     changes = _side(known, planned, vertex, edge, delta, changed)
     contents = _side(known, planned, vertex, edge, relation, kept)
     on, key = _on(edge, changed, contents)
-    contents = replace(contents, key=known.look_up(relation.id, key))
     residual = conjunction(tuple(one.predicate for one in edge.residual))
+    computed = None if on else find_computed_key(residual, changes.values.keys(), contents.values.keys())
+    if computed is not None:
+        key = lookup_key(tuple(substitute(part, contents.values) for part in computed.theirs))
+    contents = replace(contents, key=known.look_up(relation.id, key))
     values = {**changes.values, **contents.values}
     known.columns[vertex.id] = tuple(
         Field(name, values[name].type) for name in (f"{alias}.{column}" for alias, column in vertex.columns)
     )
-    return JoinStep(changes, contents, on, residual)
+    if computed is None:
+        return JoinStep(changes, contents, on, residual)
+    return JoinStep(changes, contents, on, residual, computed.ours, computed.near)
 
 
 def _sides(

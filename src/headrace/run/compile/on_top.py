@@ -12,12 +12,20 @@ from headrace.model.plan import Edge, PlannedBlock, Stage, Vertex, VertexKind
 from headrace.model.relation import Field, Output
 from headrace.run.compile.columns import VertexColumns, source_fields
 from headrace.run.compile.known import Known, lookup_key
-from headrace.run.operators import top
+from headrace.run.operators import over, top
 from headrace.run.operators.aggregate import state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepared_fields
 from headrace.run.program import AggregateStep, DerivedInput, DeriveStep, LogReading, LogSpec, LookupKey, RecomputeStep
 
 STATE = "#state"
+OVER_A_CORE = (
+    DerivationKind.DISTINCT,
+    DerivationKind.TOPK,
+    DerivationKind.SESSIONS,
+    DerivationKind.WINDOW,
+    DerivationKind.PYTHON,
+)
+"""Derivations that read the join core of their block; others read its inputs as they are."""
 
 
 def aggregate_step(known: Known, vertex: Vertex, edge: Edge) -> AggregateStep:
@@ -43,8 +51,8 @@ def aggregate_step(known: Known, vertex: Vertex, edge: Edge) -> AggregateStep:
 def derive_step(known: Known, vertex: Vertex, edge: Edge) -> DeriveStep:
     planned, derivation = known.planned(edge), edge.derivation
     assert planned is not None and derivation is not None, f'no block derives "{vertex.id}"'
-    over_core = derivation.kind in (DerivationKind.DISTINCT, DerivationKind.TOPK, DerivationKind.PYTHON)
-    has_contents = derivation.kind is not DerivationKind.UNION_ALL
+    over_core = derivation.kind in OVER_A_CORE
+    has_contents = derivation.kind not in (DerivationKind.UNION_ALL, DerivationKind.WINDOW)
     step = 2 if has_contents else 1
     groups = [edge.inputs[at : at + step] for at in range(0, len(edge.inputs), step)]
     aliases = [None] if over_core else [input_.alias for input_ in planned.block.inputs]
@@ -55,11 +63,12 @@ def derive_step(known: Known, vertex: Vertex, edge: Edge) -> DeriveStep:
     inputs = tuple(_add_key(known, input_, key) for input_, key in zip(inputs, keys, strict=True))
     outputs = _outputs(planned)
     known.columns[vertex.id] = tuple(Field(output.name, output.expr.type) for output in outputs)
-    if derivation.kind is not DerivationKind.TOPK:
+    if derivation.kind not in (DerivationKind.TOPK, DerivationKind.WINDOW):
         return DeriveStep(inputs, derivation, keys, outputs)
     state = vertex.id + STATE
-    key = LookupKey(top.state_key(keys[0]))
-    known.states[vertex.id] = LogSpec(state, vertex.site, top.state_fields(derivation, keys[0]), (key,), True)
+    operator = top if derivation.kind is DerivationKind.TOPK else over
+    key = LookupKey(operator.state_key(keys[0]))
+    known.states[vertex.id] = LogSpec(state, vertex.site, operator.state_fields(derivation, keys[0]), (key,), True)
     return DeriveStep(inputs, derivation, keys, outputs, state)
 
 

@@ -43,4 +43,5 @@ def _find_copy(program: Program, name: str) -> SiteCopy | None:
         return None
     sites = {program.logs[read].site for read in task.reads}
     assert isinstance(task.step, Pass) and len(sites) == 1, f'"{name}" reads {sorted(sites)}: that is no copy'
-    return SiteCopy(task, program.logs[name], *origins)
+    (origin,) = origins
+    return SiteCopy(task, program.logs[name], origin)

@@ -5,7 +5,8 @@ known work are timed, in turns: steps of so many events and entries, and pages o
 ahead and pulled. What else happens on the machine meets all kinds of windows alike, and counts little anyway: only this
 thread and the sessions of the trial are counted, where that can be seen.
 
-    quiet producers   are followed by readers: so many stored ahead, so many on read, by kind of reader
+    quiet producers   are followed by readers: so many stored ahead, so many on read, by kind of reader; there are as
+                      many as the feed has, with as many events, since fetching takes longer in large tables
     heard producers   post, and each is stored ahead for some fans, who follow several of them
     unheard ones      post, and nobody follows them
 
@@ -20,12 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import product
 from random import Random
 
 from headrace.model.errors import ConnectError
 from headrace.model.expr import Column
-from headrace.model.feed_prices import HowCounted
+from headrace.model.feed_prices import FeedShape, HowCounted
 from headrace.model.log import Log, PieceKind
 from headrace.model.relation import Field, Output
 from headrace.model.types import BIGINT, BOOLEAN, INT, STRING, TIMESTAMP, Row, Type
@@ -37,15 +37,18 @@ from headrace.run.ports import FeedMeter, FeedReader, FeedStore, FeedTarget, Sto
 from headrace.run.rows.arrow import arrow_table
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
-QUIET, HEARD, UNHEARD = 70, 100, 100
+FEWEST_QUIET, HEARD, UNHEARD = 70, 100, 100
 HEARD_NAME, FANS = "heard", 6
 READERS = ((5, 0), (20, 0), (50, 0), (0, 5), (0, 20), (0, 50), (20, 20), (10, 50))
 """Kinds of readers: producers that are stored ahead for them, and that are pulled."""
-READERS_OF_A_KIND, READS_OF_A_READER = 5, 4
+READERS_OF_A_KIND = 20
+"""Each reads once in a round, and follows others: who reads again at once finds everything in the nearest cache."""
 STEPS = ((0, 10), (0, 100), (20, 0), (100, 0), (100, 100), (50, 50))
 """Kinds of steps: heard and unheard producers that post."""
 DEEPEST = 20
-"""Events of a producer at most, so that a trial stays small."""
+"""Events of a producer that posts, at most."""
+MOST_EVENTS = 200_000
+"""Of quiet producers, so that a trial is filled in seconds."""
 ROUNDS = 8
 WITHIN_S = 60.0
 BEGIN = 1_000_000 * SECOND
@@ -83,9 +86,10 @@ class TrialResult:
 
 
 def run_trial(
-    target: FeedTarget, files: Store, rules: PageRules, depth: int, is_ended: Callable[[], bool]
+    target: FeedTarget, files: Store, rules: PageRules, shape: FeedShape, is_ended: Callable[[], bool]
 ) -> TrialResult:
     """Runs a trial in a store of its own beside others (`target`), and drops it. `files` takes the logs of the trial.
+    It has the shape of a feed, as far as it can be filled in seconds.
 
     Raises `ConnectError` if the store is away, if that takes longer than a minute, or if somebody ends it.
     """
@@ -94,7 +98,7 @@ def run_trial(
         reader = stack.enter_context(closing(target.open_reader()))
         feed_store.drop()
         stack.callback(_drop, feed_store)
-        trial = FeedTrial(target, feed_store, reader, files, rules, max(1, min(depth, DEEPEST)))
+        trial = FeedTrial(target, feed_store, reader, files, rules, fit_shape(shape, rules.shown))
         trial.fill()
         deadline = time.monotonic() + WITHIN_S
         for _ in trial.run_round(Random(0), _CountNothing()):  # opens sessions, and warms them up
@@ -110,6 +114,15 @@ def run_trial(
                 _check_time(deadline, is_ended)
         how = HowCounted.ELAPSED if meter is None else HowCounted.PROCESSOR
         return TrialResult(tuple(found), how, counter.read() - before)
+
+
+def fit_shape(shape: FeedShape, shown: int) -> FeedShape:
+    """The shape of a trial: that of its feed, with fewer events of each producer, but as many as pages show, and then
+    fewer producers, if those were too many events.
+    """
+    producers = max(FEWEST_QUIET, shape.producers)
+    depth = max(1, min(shape.depth, max(shown, MOST_EVENTS // producers)))
+    return replace(shape, depth=depth, producers=max(FEWEST_QUIET, min(producers, MOST_EVENTS // depth)))
 
 
 def _drop(feed_store: FeedStore) -> None:
@@ -194,14 +207,14 @@ class _TrialLog:
 
 @dataclass(slots=True)
 class FeedTrial:
-    """Its people, its events, and what brings them to the store. Every producer has `depth` events."""
+    """Its people, its events, and what brings them to the store. Quiet producers have the shape of the feed."""
 
     target: FeedTarget
     feed_store: FeedStore
     reader: FeedReader
     files: Store
     rules: PageRules
-    depth: int
+    shape: FeedShape
     _t: int = BEGIN
     _posted: int = 0
     _events: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
@@ -217,12 +230,16 @@ class FeedTrial:
         """Everybody follows, and has posted, when the store is filled for the first time."""
         newest, pairs, stored = self._logs
         self._t += SECOND
-        everybody = [*_name_quiet(QUIET), *_name_heard(HEARD), *_name_unheard(UNHEARD)]
-        new = [(producer, *self._post(producer)) for _ in range(self.depth) for producer in everybody]
-        followed = [*_pairs_of_readers(), *_pairs_of_fans()]
+        quiet, shown = self.shape.producers, self.rules.shown
+        posting = [*_name_heard(HEARD), *_name_unheard(UNHEARD)]
+        few = min(self.shape.depth, shown, DEEPEST)
+        who = [*_name_quiet(quiet) * self.shape.depth, *posting * few]
+        new = [(producer, *self._post(producer)) for producer in who]
+        followed = [*_pairs_of_readers(quiet), *_pairs_of_fans()]
         newest.add([(_event_row(*one), 1) for one in new], self._t)
         pairs.add([(pair, 1) for pair in followed], self._t)
-        held = [(who, whom, at, id_) for who, whom, ahead in followed if ahead for at, id_ in self._events[whom]]
+        ahead = [pair[:2] for pair in followed if pair[2]]
+        held = [(fan, producer, *event) for fan, producer in ahead for event in self._events[producer][-shown:]]
         stored.add([(_entry_row(*one), 1) for one in held], self._t)
         self.feed_store.take_over()
         apply_item(self._item((EVENTS_PART,), None), self.feed_store)
@@ -268,20 +285,15 @@ class FeedTrial:
         stored, pulled = READERS[kind]
         readers = _name_readers(kind)
         before = counter.read()
-        for reader in readers * READS_OF_A_READER:
+        for reader in readers:
             read = self.reader.read_page(reader, self.rules)
             if read is None:
                 raise ConnectError("the trial of the calibration is gone from the store")
             make_page(self.rules, read, None)
         took_s = counter.read() - before
-        reads = len(readers) * READS_OF_A_READER
-        return TrialWindow(
-            took_s,
-            reads=reads,
-            found=reads * stored,
-            pulls=reads * pulled,
-            batches=reads if pulled else 0,
-        )
+        reads = len(readers)
+        batches = reads if pulled else 0
+        return TrialWindow(took_s, reads=reads, found=reads * stored, pulls=reads * pulled, batches=batches)
 
     def _item(self, parts: tuple[int, ...], after: int | None) -> FeedApplyItem:
         newest, pairs, stored = (log.reading for log in self._logs)
@@ -331,11 +343,12 @@ def _pairs_of_fans() -> Iterator[tuple[str, str, bool]]:
     return ((fan, producer, True) for producer in _name_heard(HEARD) for fan in _name_fans(producer))
 
 
-def _pairs_of_readers() -> Iterator[tuple[str, str, bool]]:
+def _pairs_of_readers(quiet: int) -> Iterator[tuple[str, str, bool]]:
+    random, producers = Random(0), _name_quiet(quiet)
     for kind, (stored, pulled) in enumerate(READERS):
-        followed = _name_quiet(stored + pulled)
-        for reader, (place, producer) in product(_name_readers(kind), enumerate(followed)):
-            yield reader, producer, place < stored
+        for reader in _name_readers(kind):
+            followed = random.sample(producers, stored + pulled)
+            yield from ((reader, producer, place < stored) for place, producer in enumerate(followed))
 
 
 def _event_row(producer: str, at: int, id_: str) -> Row:

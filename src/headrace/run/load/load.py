@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from headrace.meaning.python_functions import surroundings_of
 from headrace.meaning.scalar import Surroundings
+from headrace.model.block import DerivationKind
 from headrace.model.plan import Stage
 from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators import aggregate
-from headrace.run.operators.derive import derive, derive_top
+from headrace.run.operators.derive import derive, derive_over, derive_top
 from headrace.run.operators.expressions import keep
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
@@ -114,7 +115,7 @@ class DatasetLoad:
             case AggregateStep() as step:
                 return self._aggregate_rows(vertex, step)
             case DeriveStep() as step:
-                return self._derive_rows(step) if step.state is None else self._derive_top(vertex, step)
+                return self._derive_rows(step) if step.state is None else self._derive_with_state(vertex, step)
             case RecomputeStep() as step:
                 return self._recompute_rows(vertex, step)
 
@@ -153,9 +154,13 @@ class DatasetLoad:
         )
         return derive(step, changes, kept, self.t - 1, self.around)
 
-    def _derive_top(self, vertex: str, step: DeriveStep) -> pa.Table:
+    def _derive_with_state(self, vertex: str, step: DeriveStep) -> pa.Table:
         """All rows come at once, to partitions that are not there yet: nothing is read again."""
         rows = self._read_rows(step.inputs[0].changes)
+        if step.derivation.kind is DerivationKind.WINDOW:
+            over = derive_over(step, rows, None, self.around)
+            self.states[vertex] = over.state
+            return over.shown
         made = derive_top(step, rows, Partitions(None, None), self.t - 1, self.around)
         self.states[vertex] = made.state
         return made.shown

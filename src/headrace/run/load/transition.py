@@ -11,10 +11,10 @@ needs any more are dropped with their indexes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 
 from headrace.model.log import Commit, Edit, Log, PieceKind
 from headrace.model.notes import LogKeys, NoteChange
+from headrace.run.compile.keep_for_others import merge_keys
 from headrace.run.program import LogSpec, Program
 
 
@@ -26,7 +26,10 @@ def between(old: Program | None, new: Program, anew: frozenset[str] = frozenset(
     if old is None:
         return new
     kept = {name: task for name, task in old.tasks.items() if name not in anew or name not in new.tasks}
-    tasks = {**kept, **{name: task for name, task in new.tasks.items() if name not in kept}}
+    # What another site makes until now, and this one from then on, is brought until the switch: its operator's state is
+    # not there yet, and neither is what it will be made from.
+    brought = {name for name in old.imports if name in new.tasks and name not in anew}
+    tasks = {**kept, **{name: task for name, task in new.tasks.items() if name not in kept and name not in brought}}
     before = {name: spec for name, spec in old.logs.items() if name not in anew or name not in new.logs}
     logs = {name: _for_both(before.get(name), new.logs.get(name)) for name in {**before, **new.logs}}
     functions = tuple(dict.fromkeys((*old.functions, *new.functions)))
@@ -40,8 +43,7 @@ def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:
         found = old or new
         assert found is not None
         return found
-    known = {key.columns for key in old.keys}
-    return replace(old, keys=(*old.keys, *(key for key in new.keys if key.columns not in known)))
+    return merge_keys(old, new)
 
 
 def find_made_from(program: Program, logs: Collection[str]) -> frozenset[str]:

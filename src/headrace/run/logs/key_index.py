@@ -1,9 +1,9 @@
 """Rows sorted by a key, for lookups that cost what they find.
 
-An index is a table sorted by `__h`, the hash of its key columns. Indexes are cut into shards by the top bits of the
-hash: shard s of n (a power of two) holds the hashes from s/n to (s+1)/n of the range, so that an index of one shard is
-a contiguous part of what an index of all would be. A `KeyIndex` is any number of them by one key; what it holds is
-their sum.
+An index is a table sorted by `__h`, the hash of its key columns, and where that is equal by `__s`, if rows have such a
+column. Indexes are cut into shards by the top bits of the hash: shard s of n (a power of two) holds the hashes from s/n
+to (s+1)/n of the range, so that an index of one shard is a contiguous part of what an index of all would be. A
+`KeyIndex` is any number of them by one key; what it holds is their sum.
 """
 
 from __future__ import annotations
@@ -15,20 +15,32 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.run.rows.changes import ORDER, TIME, Positions
 from headrace.run.rows.equal import Mask, same
 from headrace.run.rows.hashes import Hasher, Hashes, hash_of
 
 HASH, HASH_BYTES = "__h", 8
+SORTED = "__s"
+"""A column of some rows: bytes by which an index sorts those of one hash."""
 
 
 def make_indexes(table: pa.Table, key: Sequence[str], shards: int, hasher: Hasher = hash_of) -> list[pa.Table]:
     """Rows as indexes, one for each shard, empty ones included."""
     hashes = hasher(table, key)
-    order = np.argsort(hashes, kind="stable")
+    order = sort_by_hash(table, hashes)
     index = table.take(pa.array(order)).append_column(HASH, pa.array(hashes[order]))
     return cut_index(index, shards)
+
+
+def sort_by_hash(rows: pa.Table, hashes: Hashes) -> Positions:
+    """The order of rows in an index."""
+    order = np.argsort(hashes, kind="stable")
+    if SORTED not in rows.column_names:
+        return order
+    within: Positions = pc.sort_indices(rows.column(SORTED)).to_numpy().astype(np.int64)
+    return np.asarray(within[np.argsort(hashes[within], kind="stable")])
 
 
 def cut_index(index: pa.Table, shards: int) -> list[pa.Table]:
@@ -61,8 +73,8 @@ class KeyIndex:
         """
         found = list(self._candidates(probe, probe_key, null_safe))
         positions = np.concatenate([np.zeros(0, dtype=np.int64), *(where for where, _ in found)])
-        rows = pa.concat_tables([self._no_rows(), *(rows for _, rows in found)])
-        keep = _same_keys(probe.select(list(probe_key)).take(pa.array(positions)), rows.select(list(self.key)))
+        rows = pa.concat_tables([self.no_rows(), *(rows for _, rows in found)])
+        keep = same_keys(probe.select(list(probe_key)).take(pa.array(positions)), rows.select(list(self.key)))
         return (positions, rows) if keep.all() else (positions[keep], rows.filter(pa.array(keep)))
 
     def _candidates(
@@ -79,7 +91,8 @@ class KeyIndex:
             if len(where):
                 yield order[where], pa.Table.from_batches([batch.drop_columns([HASH]).take(pa.array(rows))])
 
-    def _no_rows(self) -> pa.Table:
+    def no_rows(self) -> pa.Table:
+        """A table of the rows' schema."""
         if self.schema is not None:
             return self.schema.empty_table()
         assert self.indexes, f"no indexes by {self.key} and no schema"
@@ -110,7 +123,7 @@ def _complete(table: pa.Table, key: Sequence[str]) -> Mask:
     return complete
 
 
-def _same_keys(left: pa.Table, right: pa.Table) -> Mask:
+def same_keys(left: pa.Table, right: pa.Table) -> Mask:
     """Where keys are equal, NULL to NULL."""
     equal = np.ones(left.num_rows, dtype=np.bool_)
     for mine, other in zip(left.columns, right.columns, strict=True):

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.model.log import NEVER, Piece, PieceKind
-from headrace.run.logs.key_index import HASH
+from headrace.run.logs.key_index import HASH, sort_by_hash
 from headrace.run.rows.changes import (
     ORDER,
     TIME,
@@ -114,7 +114,7 @@ def _cheapest(sizes: Sequence[int]) -> tuple[int, int]:
 def merge(indexes: Sequence[pa.Table], since: int) -> pa.Table:
     """Indexes of one key as one run. Rows up to `since` are stamped (since, 0), equal ones summed; later ones stay."""
     rows = pa.concat_tables(indexes)
-    order = np.argsort(rows.column(HASH).to_numpy(), kind="stable")
+    order = sort_by_hash(rows, rows.column(HASH).to_numpy())
     old = rows.column(TIME).to_numpy() <= since
     positions, weights = _choose_rows(rows, order, old)
     kept = rows.take(pa.array(positions))

@@ -3,7 +3,7 @@
 At every time at which a group changes its old row goes and its new one comes, so that the log of groups does not
 depend on how changes were cut into batches. What is kept in between is of one of two kinds:
 
-    running totals   count, sum and avg of rows: a few numbers per group (`run.operators.running`)
+    running totals   count, sum, avg, variance and its kin of rows: a few numbers per group (`run.operators.running`)
     the rows         everything else: the prepared rows themselves (`run.operators.recount`)
 
 A group dies with its last row; without keys there is one group, and it always lives.
@@ -18,7 +18,7 @@ import pyarrow as pa
 from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.block import Aggregation
 from headrace.model.errors import EvaluationError
-from headrace.model.relation import AggregateFunction, Field, Output
+from headrace.model.relation import Field, Output, over_nothing
 from headrace.model.types import BIGINT, INT
 from headrace.run.operators import recount, running
 from headrace.run.operators.expressions import keep, with_outputs
@@ -52,7 +52,7 @@ def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | Non
 
 def initial(aggregation: Aggregation, time: int) -> pa.Table:
     """The rows that groups have over nothing: one without keys, else none."""
-    values = tuple(0 if call.function is AggregateFunction.COUNT else None for call in aggregation.calls)
+    values = tuple(over_nothing(call).value for call in aggregation.calls)
     rows = [] if key_fields(aggregation) else [(*values, time, 0, 1)]
     columns = {field.name: field.type for field in group_fields(aggregation)}
     return arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, rows)

@@ -1,4 +1,4 @@
-"""Changes of a derivation from the changes of its inputs: distinct, top-k, outer, semi and anti joins, union.
+"""Changes of a derivation from the changes of its inputs: distinct, top-k, sessions, outer, semi and anti joins, union.
 
 Only keys that change are looked at. At every time at which what they make changes, the difference is written with that
 time, so that the log does not depend on how changes were cut into batches.
@@ -14,12 +14,17 @@ import pyarrow as pa
 from headrace.meaning.derive_keys import condition_of
 from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.block import DerivationKind
+from headrace.run.logs.key_index import KeyIndex
 from headrace.run.operators.expressions import column_of, with_outputs
 from headrace.run.operators.lookup import Lookup
 from headrace.run.operators.match import match_sides
 from headrace.run.operators.numbering import GroupTimes, sums_by
+from headrace.run.operators.over import OverChanges, follow_windows
+from headrace.run.operators.sessions import derive_sessions
 from headrace.run.operators.sides import TouchedKeys, find_touched_keys, make_changes
 from headrace.run.operators.top import Partitions, TopChanges, first_of_partitions
+from headrace.run.operators.unfold import unfold_rows
+from headrace.run.operators.window_parts import MARGIN
 from headrace.run.program import DeriveStep
 from headrace.run.rows.changes import TIME, WEIGHT
 
@@ -31,18 +36,20 @@ def derive(
     after: int,
     around: Surroundings = NOTHING,
 ) -> pa.Table:
-    """Changes of the output, all later than `after`. Top-k has a state, and is derived by `derive_top`.
+    """Changes of the output, all later than `after`. Top-k and window functions have a state, and are derived below.
 
     `changes` are those of each input since then; `contents` (none for union all) find their rows by `step.keys`, with
     their history.
     """
     if step.derivation.kind is DerivationKind.UNION_ALL:
         return with_outputs(step.outputs, _unite_rows(step, changes, around), around)
+    if step.derivation.kind is DerivationKind.SESSIONS:
+        return with_outputs(step.outputs, derive_sessions(step, changes[0], contents[0], after, around), around)
     found = find_touched_keys(step.keys, changes, contents, after, around)
     match step.derivation.kind:
         case DerivationKind.DISTINCT:
             made = _derive_distinct(step, found)
-        case DerivationKind.TOPK | DerivationKind.PYTHON:
+        case DerivationKind.TOPK | DerivationKind.WINDOW | DerivationKind.PYTHON | DerivationKind.SESSIONS:
             raise AssertionError(f'"{step.derivation.kind}" is not derived from the contents of its inputs')
         case kind:
             fields = tuple(input_.fields for input_ in step.inputs)
@@ -64,6 +71,19 @@ def derive_top(
     return replace(found, shown=with_outputs(step.outputs, found.shown, around))
 
 
+def derive_over(
+    step: DeriveStep,
+    changes: pa.Table,
+    states: KeyIndex | None,
+    around: Surroundings = NOTHING,
+    margin: int = MARGIN,
+) -> OverChanges:
+    """Changes of the output of window functions and of their state."""
+    (keys,) = step.keys
+    found = follow_windows(step.derivation, keys, changes, states, around, margin)
+    return replace(found, shown=with_outputs(step.outputs, found.shown, around))
+
+
 def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroundings) -> pa.Table:
     """Rows of all inputs by position, under the names of the first."""
     names = [column.name for column in step.derivation.columns[0]]
@@ -71,7 +91,8 @@ def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroun
     for columns, table in zip(step.derivation.columns, changes, strict=True):
         values = {name: column_of(column.expr, table, around) for name, column in zip(names, columns, strict=True)}
         tables.append(make_changes(values, table.column(TIME).to_numpy(), table.column(WEIGHT).to_numpy()))
-    return pa.concat_tables(tables)
+    united = pa.concat_tables(tables)
+    return united if step.derivation.unfold is None else unfold_rows(step.derivation.unfold, united)
 
 
 def _derive_distinct(step: DeriveStep, found: TouchedKeys) -> pa.Table:

@@ -2,7 +2,8 @@
 
 All groups at once. DISTINCT counts a value when it comes to a group that does not have it, and when the last one goes;
 the rest is as with running totals. The smallest and the largest value are the first ones of a list that is followed
-over time (`run.operators.first_rows`).
+over time (`run.operators.first_rows`). What depends on all values in order (`meaning.ordered_values`) is computed anew
+for each group and time at which one of them comes or goes, from values that are sorted once.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.meaning.ordered_values import OF_ORDERED_VALUES, counts_where, sorted_by
 from headrace.model.block import Aggregation
 from headrace.model.relation import AggregateCall, AggregateFunction, Ranking
 from headrace.run.operators.first_rows import ListChanges, ListRows, Ranks, follow_first_rows
 from headrace.run.operators.lookup import Integers, Lookup
 from headrace.run.operators.numbering import Amounts, GroupTimes, number_rows, sums_by
-from headrace.run.operators.prepare import key_column, key_fields
+from headrace.run.operators.ordered_lists import OrderedLists
+from headrace.run.operators.prepare import input_columns, key_column, key_fields
 from headrace.run.operators.running import TOTALS, GroupChange, find_amounts
 from headrace.run.rows.arrow import arrow_type
 from headrace.run.rows.changes import TIME, WEIGHT
@@ -38,7 +41,7 @@ def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | Non
     amounts = find_amounts(aggregation, rows, touched.weights_of, {})
     measures = {name: touched.follow_total(of_rows) for name, of_rows in amounts.items()}
     assert (measures["n"] >= 0).all(), f"a group of {measures['n'].min()} rows"
-    extremes = {call.name: touched.follow_extreme(call) for call in aggregation.calls if call.function not in TOTALS}
+    extremes = {call.name: touched.follow(call) for call in aggregation.calls if call.function not in TOTALS}
     key_arrays = {name: keys.column(name) for name in names}
     change = GroupChange(steps, measures["n"] > 0)
     return change.of_groups(aggregation, key_arrays, measures, extremes), prepared
@@ -71,7 +74,8 @@ class _Touched:
         """How often each row counts. With DISTINCT one row stands for all that a group has of a value."""
         if not call.distinct:
             return self.weight
-        values = number_rows((pa.array(self.group), self.rows.column(f"a:{call.name}")), len(self.group))
+        inputs = (self.rows.column(name) for name in input_columns(call))
+        values = number_rows((pa.array(self.group), *inputs), len(self.group))
         old, new = values.of_row[: self.kept], values.of_row[self.kept :]
         before = sums_by(self.weight[: self.kept], old, values.count)
         steps = GroupTimes.of(new, self.rows.column(TIME).to_numpy()[self.kept :])
@@ -86,7 +90,21 @@ class _Touched:
         weights[row_of_step] = (after > 0).astype(np.int64) - (steps.before(after, before) > 0)
         return weights
 
-    def follow_extreme(self, call: AggregateCall) -> pa.Array:
+    def follow(self, call: AggregateCall) -> pa.Array:
+        """The value of a call for each group after each step, then for each group before all steps."""
+        return self._follow_values(call) if call.function in OF_ORDERED_VALUES else self._follow_extreme(call)
+
+    def _follow_values(self, call: AggregateCall) -> pa.Array:
+        columns = [self.rows.column(name).combine_chunks() for name in input_columns(call)]
+        places = part_by_number(np.zeros(len(self.group), np.int64), self.group)
+        for column, key in sorted_by(call):
+            values, directions = columns[column], {"descending": key.descending, "nulls_first": key.nulls_first}
+            places = part_by_column(places, values, key.expr.type, **directions)
+        counts = np.where(columns[counts_where(call)].is_valid().to_numpy(zero_copy_only=False), self.weight, 0)
+        lists = OrderedLists.of(call, columns[0], places, self.group, self.count)
+        return lists.follow(counts[: self.kept], counts[self.kept :], self.steps)
+
+    def _follow_extreme(self, call: AggregateCall) -> pa.Array:
         """The smallest or largest value of each group after each step, then that of each group before all steps."""
         assert call.argument is not None, f'call "{call.name}" has no argument'
         values = self.rows.column(f"a:{call.name}").combine_chunks()

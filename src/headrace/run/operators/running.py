@@ -1,7 +1,8 @@
 """Groups from running totals: rows, and per call with an argument the values that are not NULL and their exact sum.
 
 The state has one row per group that lives: "k:NAME" keys, "n" rows, "c:NAME" values, "s:NAME" their sum as text, since
-sums may be larger than any type of Arrow. Between two batches only the last totals are kept.
+sums may be larger than any type of Arrow. Variance and its kin have sums of powers instead, "m:NAME:20" that of squares
+(`meaning.moments`). Between two batches only the last totals are kept.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.meaning.moments import POWERS
 from headrace.model.bad_row import BadRow, say_call
 from headrace.model.block import Aggregation
 from headrace.model.errors import EvaluationError
@@ -19,17 +21,25 @@ from headrace.model.relation import AggregateCall, AggregateFunction, Field
 from headrace.model.types import BIGINT, STRING
 from headrace.run.operators.lookup import Integers, Lookup
 from headrace.run.operators.numbering import Amounts, GroupTimes, Numbering, number_rows, sums_by
-from headrace.run.operators.prepare import key_column, key_fields
-from headrace.run.operators.totals import counts_of, result_of, sum_amounts, total_amounts, write_totals
+from headrace.run.operators.prepare import input_columns, key_column, key_fields
+from headrace.run.operators.totals import (
+    counts_of,
+    power_amounts,
+    result_of,
+    sum_amounts,
+    sum_columns,
+    total_amounts,
+    write_totals,
+)
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
-TOTALS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG)
+TOTALS = frozenset((AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG, *POWERS))
 
 
 def state_fields(aggregation: Aggregation) -> tuple[Field, ...]:
     keys = tuple(Field(key_column(field), field.type) for field in key_fields(aggregation))
     counts = tuple(Field(f"c:{call.name}", BIGINT) for call in _with_argument(aggregation))
-    sums = tuple(Field(f"s:{call.name}", STRING) for call in _summed_calls(aggregation))
+    sums = tuple(Field(name, STRING) for call in _summed_calls(aggregation) for name in sum_columns(call))
     return (*keys, Field("n", BIGINT), *counts, *sums)
 
 
@@ -79,7 +89,7 @@ def _read_totals(
 
 def _call(aggregation: Aggregation, column: str) -> AggregateCall | None:
     """The call whose sum a column of the state holds."""
-    return next((call for call in aggregation.calls if column == f"s:{call.name}"), None)
+    return next((call for call in _summed_calls(aggregation) if column in sum_columns(call)), None)
 
 
 def _measures(
@@ -104,8 +114,12 @@ def find_amounts(
     for call in _with_argument(aggregation):
         amounts[f"c:{call.name}"] = counts_of(prepared.column(f"a:{call.name}"), weights_of(call))
     for call in _summed_calls(aggregation):
-        argument, already = prepared.column(f"a:{call.name}"), kept.get(f"s:{call.name}", np.zeros(0, np.int64))
-        amounts[f"s:{call.name}"] = sum_amounts(call, argument, weights_of(call), already)
+        if call.function in POWERS:
+            inputs = [prepared.column(name) for name in input_columns(call)]
+            amounts |= power_amounts(call, inputs[0], inputs[-1], weights_of(call))
+        else:
+            argument, already = prepared.column(f"a:{call.name}"), kept.get(f"s:{call.name}", np.zeros(0, np.int64))
+            amounts[f"s:{call.name}"] = sum_amounts(call, argument, weights_of(call), already)
     return amounts
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.meaning.exact_sum import SMALLEST, round_sum, text_of, total_of, units
+from headrace.meaning.moments import POWERS, Powers, finish_moments, power_of
 from headrace.meaning.scalar_number import divide_decimal, fit_decimal, fit_integer
 from headrace.meaning.zset import normal
 from headrace.model.relation import AggregateCall, AggregateFunction
@@ -40,6 +41,30 @@ def sum_amounts(call: AggregateCall, argument: pa.ChunkedArray, weights: Integer
         return values * weights
     exact: Amounts = values.astype(object) * weights.astype(object)
     return exact
+
+
+def sum_columns(call: AggregateCall) -> tuple[str, ...]:
+    """The columns of the state that hold the sums of a call."""
+    if call.function in POWERS:
+        return tuple(_power_column(call, powers) for powers in POWERS[call.function])
+    return (f"s:{call.name}",)
+
+
+def _power_column(call: AggregateCall, powers: Powers) -> str:
+    return f"m:{call.name}:{powers[0]}{powers[1]}"
+
+
+def power_amounts(
+    call: AggregateCall, argument: pa.ChunkedArray, other: pa.ChunkedArray, weights: Integers
+) -> dict[str, Amounts]:
+    """What each row adds to the sums of powers of its group; without an argument it adds nothing."""
+    rows = list(zip(argument.to_pylist(), other.to_pylist(), weights.tolist(), strict=True))
+    return {
+        _power_column(call, powers): _objects(
+            [0 if x is None else power_of(x, y, powers) * weight for x, y, weight in rows]
+        )
+        for powers in POWERS[call.function]
+    }
 
 
 def _largest(amounts: Amounts) -> int:
@@ -112,6 +137,8 @@ def result_of(call: AggregateCall, measures: Mapping[str, Amounts]) -> pa.Array:
     """The value of a call for every total."""
     if call.function is AggregateFunction.COUNT:
         return pa.array(measures["n" if call.argument is None else f"c:{call.name}"], pa.int64())
+    if call.function in POWERS:
+        return _finish_powers(call, measures)
     counts, sums = measures[f"c:{call.name}"], measures[f"s:{call.name}"]
     if sums.dtype == np.int64 and not _is_float(call):
         if call.type == BIGINT:
@@ -123,6 +150,14 @@ def result_of(call: AggregateCall, measures: Mapping[str, Amounts]) -> pa.Array:
             return _decimals(sums, call.type, counts == 0)
     values = [(_result(call, total, count),) for total, count in zip(sums.tolist(), counts.tolist(), strict=True)]
     return arrow_table({"": call.type}, values).column(0).combine_chunks()
+
+
+def _finish_powers(call: AggregateCall, measures: Mapping[str, Amounts]) -> pa.Array:
+    powers = POWERS[call.function]
+    sums = zip(*(measures[_power_column(call, one)].tolist() for one in powers), strict=True)
+    totals = zip(measures[f"c:{call.name}"].tolist(), sums, strict=True)
+    values = [finish_moments(call.function, n, dict(zip(powers, found, strict=True))) for n, found in totals]
+    return pa.array(values, pa.float64())
 
 
 def _fits(sums: Amounts, call: AggregateCall) -> bool:

@@ -1,11 +1,13 @@
 """Expressions that Arrow computes exactly as we do, whole columns at once; anything else is left to the caller.
 
 That is: comparisons within one type and of integers, three-valued logic, `in`, tests for NULL, choices, arithmetic of
-integers and doubles, and casts that widen integers. Overflow and division by zero raise ArrowInvalid.
+integers and doubles, times plus or minus a constant, starts of windows, and casts that widen integers. Overflow and
+division by zero raise ArrowInvalid.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.meaning.scalar_compare import COMPARISONS
+from headrace.meaning.scalar_time import MICROSECOND, from_micros
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.types import (
     BINARY,
@@ -43,6 +46,9 @@ def vector_of(expr: Expr, table: pa.Table, otherwise: Callable[[Expr], Datum]) -
     match expr:
         case Column(name, type_):
             return _normal(table.column(name).cast(arrow_type(type_)).combine_chunks())
+        case Call("+" | "-", (time, Literal(dt.timedelta() as span))) if expr.type == time.type == TIMESTAMP:
+            shift = span // MICROSECOND * (1 if expr.function == "+" else -1)
+            return _shift_times(vector_of(time, table, otherwise), shift)
         case Call() if _is_plain(expr):
             arguments = [vector_of(argument, table, otherwise) for argument in expr.arguments]
             return _normal(_compute_call(expr, arguments))
@@ -76,6 +82,8 @@ def _is_plain(call: Call) -> bool:
             return call.type == DOUBLE and _is_arithmetic(call.type, types)
         case "%" | "pmod":
             return call.type in INTEGERS and _is_arithmetic(call.type, types)
+        case "window_start":
+            return True
         case "cast":
             return types[0] in INTEGERS and (call.type == DOUBLE or _widens(types[0], call.type))
         case _:
@@ -125,6 +133,8 @@ def _compute_call(call: Call, arguments: list[Datum]) -> Datum:
             return reduce(pc.or_kleene, (_equal(arguments[0], option) for option in arguments[1:]))
         case "<=>":
             return _null_safe_equal(*arguments)
+        case "window_start":
+            return _find_window_start(*arguments)
         case "cast":
             return arguments[0].cast(arrow_type(call.type), safe=False)
         case "+" | "-" | "*" | "/" | "%" | "pmod":
@@ -132,6 +142,26 @@ def _compute_call(call: Call, arguments: list[Datum]) -> Datum:
         case function:
             assert function in COMPARISONS, f'"{function}" is no comparison'
             return _COMPARE[function](*arguments)
+
+
+def _shift_times(time: Datum, shift_us: int) -> Datum:
+    return _as_times(pc.add_checked(time.cast(pa.int64()), pa.scalar(shift_us, pa.int64())), time.type)
+
+
+def _find_window_start(time: Datum, slide_ms: Datum, offset_ms: Datum) -> Datum:
+    instants = time.cast(pa.int64())
+    slide, offset = (pa.scalar(1000 * one.as_py(), pa.int64()) for one in (slide_ms, offset_ms))
+    starts = pc.subtract_checked(instants, _positive_remainder(pc.subtract_checked(instants, offset), slide))
+    return _as_times(starts, time.type)
+
+
+def _as_times(instants: Datum, type_: pa.DataType) -> Datum:
+    """Raises for what lies outside of the years that timestamps have."""
+    found = [instants] if isinstance(instants, pa.Scalar) else pc.min_max(instants).values()
+    for extreme in (one.as_py() for one in found):
+        if extreme is not None:
+            from_micros(extreme)
+    return instants.cast(type_)
 
 
 def _remainder(dividend: Datum, divisor: Datum) -> Datum:

@@ -170,6 +170,40 @@ class Engine(Pusher):
             self._bring([name for name, start in behind.items() if start == t], t)
         return list(behind)
 
+    def start_imports(self, program: Program) -> list[str]:
+        """Starts what vertices that are there will read of other sites by another program: where they are, or later if
+        the other site keeps no changes since then; returns what was started.
+
+        Loading starts what new vertices read. These are not new: they were made in another way until now. Raises
+        `NotThereYet` if another site is not as far.
+        """
+        times, found = self.ledger.times(), dict[str, int]()
+        for name, task in program.tasks.items():
+            for read in task.reads if name in times else ():
+                if read in program.imports and read not in times:
+                    found[read] = max(times[name], found.get(read, NEVER))
+        if not found:
+            return []
+        assert self.neighbours is not None, "nobody knows other sites"
+        try:
+            starts = self.neighbours.find_starts(list(found))
+            edits = [self._start_import(program.logs[name], max(t, starts[name])) for name, t in found.items()]
+        except ConnectError as error:
+            raise NotThereYet(str(error)) from error
+        except KeyError as error:
+            raise NotThereYet(f"{name_id(str(error.args[0]))} is not there yet at its site") from error
+        notes = tuple(LogKeys(name, tuple(key.columns for key in program.logs[name].keys)) for name in found)
+        self.ledger.commit(self.lease, Commit(tuple(edits), notes))
+        return list(found)
+
+    def _start_import(self, spec: LogSpec, t: int) -> Edit:
+        assert self.neighbours is not None, "nobody knows other sites"
+        pieces: tuple[Piece, ...] = ()
+        if spec.has_contents:
+            rows = self.neighbours.read_contents(spec.name, t)
+            pieces = write_base(self.store, spec, rows, t, self.program.functions)
+        return Edit(spec.name, None, t, pieces, start=t, site=spec.site)
+
     def find_cut_off(self) -> list[str]:
         """Vertices that cannot go on from where they are: changes that they lack are gone from a log that they read, or
         that log is not there and will start later.

@@ -27,6 +27,10 @@ class ChangesGone(RuntimeError):
     """What a copy lacks is not kept any more: it has to start anew."""
 
 
+class NotForReader(RuntimeError):
+    """A site asks for rows that the plan does not give to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Changes of a copy with after < t <= upto, all that there are."""
@@ -62,6 +66,17 @@ class Exports:
         copies = [copy for copy in self.engine.program.exports.values() if copy.site == site]
         return {copy.name: self.engine.watermark(copy.task.reads) for copy in copies}
 
+    def count_waiting(self) -> dict[str, int]:
+        """Bytes of changes that each other site has not asked for yet, by site."""
+        copies = self.engine.program.exports.values()
+        logs = self.engine.ledger.logs({one for copy in copies for one in (copy.name, *copy.task.reads)})
+        found: dict[str, int] = {}
+        for copy in copies:
+            cursor, reads = logs.get(copy.name), [logs[read] for read in copy.task.reads if read in logs]
+            waiting = sum(piece.bytes for log in reads if cursor for piece in log.changes(cursor.t, log.t))
+            found[copy.site] = found.get(copy.site, 0) + waiting
+        return found
+
     def read_changes(self, name: str, after: int) -> Segment:
         """What a copy lacks that is there. Asking for it says that the copy has everything up to `after`.
 
@@ -93,6 +108,15 @@ class Exports:
         logs = engine.ledger.logs([*program.upstream([name]), *program.imports_of([name])])
         return DatasetLoad(program, t, lambda vertex: self._read_kept(program, logs, vertex, t)).contents(name)
 
+    def check_reader(self, name: str, site: str) -> None:
+        """Raises NotForReader, or NotThereYet for what nobody here knows: others may have a later plan."""
+        program = self.engine.program
+        copy = program.exports.get(name)
+        if copy is None and name not in program.logs:
+            raise NotThereYet(f"{name_id(name)} is not part of the plan here")
+        if copy is None or copy.site != site:
+            raise NotForReader(f'the plan does not give {name_id(name)} to site "{site}"')
+
     def find(self, name: str) -> SiteCopy:
         found = self.engine.program.exports.get(name)
         if found is None:
@@ -122,6 +146,8 @@ class Exports:
             schema = schema_of(spec.columns)
             tables = [self.engine.store.read(log.site, piece.stored, schema.names) for piece in log.contents]
             return contents([schema.empty_table(), *tables], t)
+        if vertex in program.tasks and isinstance(program.tasks[vertex].step, Ingest):
+            raise NotThereYet(f"rows of {name_id(vertex)} at that time are not kept any more: ask for a later time")
         if vertex in program.imports:
             assert self.engine.neighbours is not None, "nobody knows other sites"
             return self.engine.neighbours.read_contents(vertex, t)

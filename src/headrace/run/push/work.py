@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from headrace.meaning.python_functions import Functions, surroundings_of
 from headrace.meaning.scalar import Surroundings
+from headrace.model.block import DerivationKind
 from headrace.model.expr import Column
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
 from headrace.run.logs.key_index import HASH_BYTES, KeyIndex
 from headrace.run.logs.write import RowsToWrite, count_written, write_indexes, write_log_rows
 from headrace.run.operators import aggregate
-from headrace.run.operators.derive import derive, derive_top
+from headrace.run.operators.derive import derive, derive_over, derive_top
 from headrace.run.operators.ingest import Stored, ingest
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
@@ -228,7 +229,7 @@ class _Work:
             case AggregateStep():
                 return self._aggregate_rows(step)
             case DeriveStep():
-                return self._derive_rows(step) if step.state is None else self._derive_top(step)
+                return self._derive_rows(step) if step.state is None else self._derive_with_state(step)
             case RecomputeStep():
                 made = self._recompute_rows(step)
                 return made, made
@@ -288,10 +289,15 @@ class _Work:
         kept = tuple(self._contents(input_.contents) for input_ in step.inputs if input_.contents is not None)
         return derive(step, changes, kept, self.item.after, self.item.around), None
 
-    def _derive_top(self, step: DeriveStep) -> tuple[pa.Table, pa.Table]:
+    def _derive_with_state(self, step: DeriveStep) -> tuple[pa.Table, pa.Table]:
         spec, (input_,) = self.item.task.state, step.inputs
-        assert spec is not None and input_.contents is not None, f'"{self.item.name}" has no state'
+        assert spec is not None, f'"{self.item.name}" has no state'
         states = self._key_index(spec.name, spec.keys[0], schema_of(spec.columns))
+        if step.derivation.kind is DerivationKind.WINDOW:
+            over = derive_over(step, self._read_changes(input_.changes), states, self.item.around)
+            self.rows_in += over.read
+            return over.shown, over.state
+        assert input_.contents is not None, f'"{self.item.name}" looks up nothing'
         partitions = Partitions(states, self._contents(input_.contents))
         made = derive_top(step, self._read_changes(input_.changes), partitions, self.item.after, self.item.around)
         self.rows_in += made.read_again

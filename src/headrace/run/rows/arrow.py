@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.meaning.zset import normal
-from headrace.model.types import Array, Decimal, Kind, Row, Type, Value
+from headrace.model.types import FRACTIONS, TIMESTAMP, Array, Decimal, Kind, Row, Type, Value
 
 _SIMPLE = {
     Kind.BOOLEAN: pa.bool_(),
@@ -62,11 +62,16 @@ def has_no_such_time(column: pa.Array | pa.ChunkedArray) -> bool:
 
 def arrow_table(columns: Mapping[str, Type], rows: Sequence[Row]) -> pa.Table:
     """Rows as a table, their values in the order of the columns. Needs at least one column to keep rows apart."""
-    arrays = [
-        pa.array([_theirs(row[position]) for row in rows], arrow_type(type_))
-        for position, type_ in enumerate(columns.values())
-    ]
+    arrays = []
+    for position, type_ in enumerate(columns.values()):
+        values = [row[position] for row in rows]
+        arrays.append(pa.array(values if _is_alike(type_) else list(map(_theirs, values)), arrow_type(type_)))
     return pa.table(arrays, names=list(columns))
+
+
+def _is_alike(type_: Type) -> bool:
+    """Whether values are the same in Arrow: those of most types are, and looking at each takes long."""
+    return not isinstance(type_, Array) and type_ not in FRACTIONS and type_ != TIMESTAMP
 
 
 def rows_of_arrow(table: pa.Table) -> list[Row]:

@@ -57,6 +57,7 @@ Seconds = Callable[[str, float], float]
 class Promised:
     """A contract that is kept by a vertex. One that is `forced` goes after all others. What another site has of a
     vertex is `on_demand`: it is pushed when that site asks for it, and is as fresh as its most demanding reader needs.
+    One that is `streaming` is due whenever there is something to push.
     """
 
     contract: str
@@ -64,6 +65,7 @@ class Promised:
     freshness_s: float
     forced: bool = False
     on_demand: bool = False
+    streaming: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def paths_of(
     imports: Collection[str] = (),
     exports: Iterable[Promised] = (),
     parts: Mapping[str, tuple[str, ...]] | None = None,
+    streaming: Collection[str] = (),
 ) -> Paths:
     """What comes from other sites is like a source; what others have of this one is promised to them. `parts` are those
     of vertices at other sites that are pushed here, with what they read.
@@ -119,7 +122,14 @@ def paths_of(
     inputs = {name: made[name].inputs if name in made else () for name in graph.vertices}
     inputs |= parts or {}
     promised = (
-        Promised(entry.contract, entry.vertex, entry.freshness_s, entry.contract in forced) for entry in contracts
+        Promised(
+            entry.contract,
+            entry.vertex,
+            entry.freshness_s,
+            entry.contract in forced,
+            streaming=entry.contract in streaming,
+        )
+        for entry in contracts
     )
     return Paths(inputs, (*promised, *exports))
 
@@ -228,6 +238,8 @@ class _Standing:
 
     def is_due(self, at: int) -> bool:
         """Whether it will be time to start at a later time, if until then only the sources move on."""
+        if self.entry.streaming:
+            return True
         target = self.watermark + (at - self.scene.now)
         end = at + self.path_s(target) * SECOND
         return end >= self.deadline - (1 - START_AT) * self.freshness or (end >= self.end and at >= self.halfway)
@@ -281,7 +293,7 @@ class _Standing:
 
     def _target(self) -> int | None:
         """The largest that is done before the deadline; None if none is."""
-        if self._in_time(self.watermark):
+        if self.entry.streaming or self._in_time(self.watermark):
             return self.watermark
         early, late = self.m + PRECISION, self.watermark
         if early >= late or not self._in_time(early):

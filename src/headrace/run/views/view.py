@@ -24,14 +24,25 @@ PART_ROWS = 250_000
 def rows_at(
     store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], t: int, functions: Functions = ()
 ) -> pa.Table:
-    """The rows of a view as of a time that its log reaches, each as often as it occurs."""
-    base = log.base_t
-    assert t <= log.t and (base is None or t >= base), f'"{log.name}" is known from {base} to {log.t}, not at {t}'
-    schema = schema_of(columns)
+    """The rows of a view as of a time that its log reaches, each as often as it occurs.
+
+    Before the base they are what is there now without the changes since then, as long as these are kept.
+    """
+    base, schema = log.base_t, schema_of(columns)
+    assert t <= log.t, f'"{log.name}" is known up to {log.t}, not at {t}'
     tables = [store.read(log.site, piece.stored, schema.names) for piece in log.contents]
-    rows = contents([schema.empty_table(), *tables], t)
+    if base is not None and t < base:
+        since = [store.read(log.site, piece.stored, schema.names) for piece in log.changes(t, log.t)]
+        tables += [_take_back(interval(table, t, log.t)) for table in since]
+    rows = contents([schema.empty_table(), *tables], log.t if base is not None and t < base else t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
     return compute_outputs(rows.take(pa.array(repeated)), outputs, functions)
+
+
+def _take_back(changes: pa.Table) -> pa.Table:
+    """Changes the other way round: what came goes, and what went comes."""
+    weights = pc.negate(changes.column(WEIGHT))
+    return changes.set_column(changes.schema.get_field_index(WEIGHT), changes.schema.field(WEIGHT), weights)
 
 
 def parts_at(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
 from headrace.declare.variables import fill, project_environment
@@ -15,6 +15,9 @@ from headrace.model.copy_places import name_place
 from headrace.model.errors import Location
 from headrace.model.relation import Field
 from headrace.run.ports import Delivery
+
+if TYPE_CHECKING:
+    from headrace.connect.delta_delivery import DeliveredFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,11 @@ class CopyTarget:
     where: str = ""
 
     def open(self, epoch: int) -> Delivery:
-        if isinstance(self.copy, DeliveredFolder):
-            return DeltaDelivery(self.copy, epoch)
-        return PostgresDelivery(self.dsn, self.copy, epoch)
+        if isinstance(self.copy, DeliveredTable):
+            return PostgresDelivery(self.dsn, self.copy, epoch)
+        from headrace.connect.delta_delivery import DeltaDelivery
+
+        return DeltaDelivery(self.copy, epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ def target_of(
     """Folders are below the project's. Raises `InputError` if a variable of the place is not set."""
     terms = (about.columns, about.project, about.contract, about.view, about.meaning, about.freshness_s)
     if isinstance(to, DeltaFolder):
+        from headrace.connect.delta_delivery import DeliveredFolder  # large, and few have such copies
+
         path = folder / fill(to.path, environment, declared_at)
         return CopyTarget(DeliveredFolder(path, *terms), where=name_place(to))
     dsn = fill(to.dsn, project_environment(environment, folder), declared_at)

@@ -1,2 +1,2 @@
-SELECT id, sum(total) OVER (ORDER BY placed) AS running
+SELECT id, try_sum(total) OVER (ORDER BY placed) AS running
 FROM orders

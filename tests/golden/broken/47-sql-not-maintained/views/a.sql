@@ -1,2 +1,2 @@
-SELECT explode(array(id, total)) AS n
+SELECT id, rand() AS n
 FROM orders

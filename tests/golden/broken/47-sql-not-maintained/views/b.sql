@@ -1,2 +1,2 @@
-SELECT stddev(total) AS s
+SELECT histogram_numeric(total, 5) AS s
 FROM orders

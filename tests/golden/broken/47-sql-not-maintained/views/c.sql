@@ -1,3 +1,2 @@
-SELECT country, count(*) AS n
-FROM customers
-GROUP BY CUBE (country, name)
+SELECT o.id, c.name
+FROM orders o ASOF JOIN customers c ON o.customer = c.id AND o.placed >= c.name

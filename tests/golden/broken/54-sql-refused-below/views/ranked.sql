@@ -1,1 +1,1 @@
-SELECT id, percent_rank() OVER (ORDER BY total) AS p FROM orders
+SELECT id, regr_count(total, id) OVER (ORDER BY total) AS p FROM orders

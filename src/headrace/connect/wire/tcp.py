@@ -1,0 +1,39 @@
+"""What the kernel knows of a TCP connection: `TCP_INFO` of Linux. Nothing is known elsewhere."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+
+# struct tcp_info of linux/tcp.h: what is missing at the end, an older kernel does not say.
+_BYTES = struct.Struct("@8B24I4Q6IQ")
+_RTT, _BYTES_ACKED, _BYTES_RECEIVED, _NOTSENT, _DELIVERY_RATE = 8 + 15, 34, 35, 38, 42
+
+
+@dataclass(frozen=True, slots=True)
+class TcpInfo:
+    """`rtt_s` is the kernel's smoothed round trip; `unsent_bytes` wait here, `delivery_rate` is in bytes/s."""
+
+    rtt_s: float
+    bytes_acked: int
+    bytes_received: int
+    unsent_bytes: int
+    delivery_rate: int
+
+
+def read_tcp_info(connection: socket.socket) -> TcpInfo | None:
+    """None where the kernel does not say it, and of a connection that is closed."""
+    option = getattr(socket, "TCP_INFO", None)
+    if option is None:
+        return None
+    try:
+        found = connection.getsockopt(socket.IPPROTO_TCP, option, _BYTES.size)
+    except OSError:
+        return None
+    if len(found) < _BYTES.size:
+        return None
+    fields = _BYTES.unpack(found)
+    return TcpInfo(
+        fields[_RTT] / 1e6, fields[_BYTES_ACKED], fields[_BYTES_RECEIVED], fields[_NOTSENT], fields[_DELIVERY_RATE]
+    )

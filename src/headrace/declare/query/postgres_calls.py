@@ -1,0 +1,188 @@
+"""Functions that PostgreSQL and Spark name differently, or that mean something else in each.
+
+Those with a rule of their own beside an operator of PostgreSQL are in `postgres.py`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from headrace.declare.query.literals import duration
+from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_nodes import (
+    ConvertCall,
+    TypeOf,
+    constant_text,
+    make_call,
+    make_cast,
+    make_number,
+    make_text,
+    mark,
+    refuse_call,
+    take,
+)
+from headrace.declare.query.postgres_patterns import (
+    refuse_ambiguous,
+    translate_interval,
+    translate_regex,
+    translate_time_format,
+)
+from headrace.model.types import BIGINT, STRING
+
+_CODES = range(1, 128)
+
+
+def _trim(side: str) -> ConvertCall:
+    """The characters come second, where Spark has them first."""
+
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        if len(arguments) not in (1, 2):
+            raise Mistake(f"trimming takes a text and characters, not {len(arguments)} arguments")
+        text, *rest = arguments
+        return mark(exp.Trim(this=text, expression=rest[0] if rest else None, position=side))
+
+    return convert
+
+
+def _encode(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    data, form = take("encode", arguments, 2)
+    match constant_text(form, "function: encode in a form that changes").lower():
+        case "hex":
+            return make_call("lower", make_call("hex", data))
+        case "base64":
+            return make_call("replace", make_call("base64", data), make_text("\r\n"), make_text("\n"))
+        case other:
+            raise NotMaintained(f"function: encode as '{other}'", "forms are 'hex' and 'base64'")
+
+
+def _character(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    (code,) = take("chr", arguments, 1)
+    if not (isinstance(code, exp.Literal) and code.is_int and int(code.name) in _CODES):
+        raise NotMaintained("function: chr of a number that changes", "write the character itself, or E'\\n'")
+    return make_call("char", code)
+
+
+def _hexadecimal(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """Numbers of 32 bits have at most 8 digits; Spark's are those of 64 bits."""
+    (number,) = take("to_hex", arguments, 1)
+    digits = make_call("lower", make_call("hex", number))
+    return digits if type_of(number) == BIGINT else make_call("right", digits, make_number(8))
+
+
+def _digest(bits: int) -> ConvertCall:
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        (data,) = take(f"sha{bits}", arguments, 1)
+        return make_call("unhex", make_call("sha2", data, make_number(bits)))
+
+    return convert
+
+
+def _by_pattern(name: str, *, decides: bool = False) -> ConvertCall:
+    """A function of text and a pattern. One that only `decides` does not depend on how much a pattern takes."""
+
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        if len(arguments) != 2:
+            raise NotMaintained(f"function: {name} with more than a pattern", f"write {name}(text, pattern)")
+        pattern = constant_text(arguments[1], f"function: {name} with a pattern that changes")
+        if not decides:
+            refuse_ambiguous(pattern)
+        return make_call(name, arguments[0], make_text(translate_regex(pattern)))
+
+    return convert
+
+
+def _find_first(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """The first match, which may be empty; NULL without one."""
+    text, written = take("regexp_substr", arguments, 2)
+    pattern = constant_text(written, "function: regexp_substr with a pattern that changes")
+    refuse_ambiguous(pattern)
+    java = translate_regex(pattern)
+    matched = mark(exp.RegexpLike(this=text, expression=make_text(java)))
+    found = make_call("regexp_extract", text.copy(), make_text(java), make_number(0))
+    return mark(exp.Case(ifs=[exp.If(this=matched, true=found)]))
+
+
+def _cast_result(name: str, type_: str) -> ConvertCall:
+    return lambda arguments, type_of: make_cast(make_call(name, *arguments), type_)
+
+
+def split_format(arguments: list[exp.Expr]) -> list[exp.Expr]:
+    """The texts that `format` puts together, by a pattern of %s alone."""
+    pattern = constant_text(arguments[0], "function: format with a pattern that changes")
+    pieces = re.split(r"(%%|%s)", pattern)
+    if any("%" in piece for piece in pieces[::2]) or pieces.count("%s") != len(arguments) - 1:
+        raise NotMaintained("function: format", "its patterns are made of %s, one for each value, and %%")
+    values, made = iter(arguments[1:]), []
+    for piece in pieces:
+        if piece == "%s":
+            made.append(next(values))
+        elif piece:
+            text = make_text("%" if piece == "%%" else piece)
+            text.meta["type"] = STRING  # as for the parts that were read
+            made.append(text)
+    return made
+
+
+def _read_time(type_: str) -> ConvertCall:
+    """`to_date` and `to_timestamp` by a pattern; of a number, seconds since 1970."""
+
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        if len(arguments) == 1 and type_ == "TIMESTAMP":
+            return make_call("timestamp_seconds", arguments[0])
+        text, written = take(f"to_{type_.lower()}", arguments, 2)
+        pattern = constant_text(written, f"function: to_{type_.lower()} with a pattern that changes")
+        java = re.sub(_PADDED, lambda found: found[0][:1], translate_time_format(pattern))
+        return make_call(f"to_{type_.lower()}", text, make_text(java))
+
+    return convert
+
+
+_PADDED = r"(?<![A-Za-z])(?:dd|MM|HH|hh|mm|ss)(?![A-Za-z])"
+"""Parts between other characters, which PostgreSQL also takes with fewer digits."""
+
+
+def _bin_time(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """The last multiple of a stride since an origin."""
+    stride, time, origin = take("date_bin", arguments, 3)
+    written = stride.this if isinstance(stride, exp.Interval | exp.Cast) else stride
+    hint = "write the stride as a constant: '15 minutes'"
+    if not (isinstance(written, exp.Literal) and written.is_string):
+        raise NotMaintained("function: date_bin by a stride that changes", hint)
+    unit = stride.args.get("unit") if isinstance(stride, exp.Interval) else None
+    span = duration(translate_interval(written.name if unit is None else f"{written.name} {unit.name}"))
+    micros, since = (make_call("unix_micros", make_cast(part, "TIMESTAMP")) for part in (time, origin))
+    distance = mark(exp.Sub(this=micros, expression=since))
+    rest = make_call("pmod", distance, make_number(span // dt.timedelta(microseconds=1)))
+    return make_call("timestamp_micros", mark(exp.Sub(this=micros.copy(), expression=rest)))
+
+
+CALLS: Mapping[str, ConvertCall] = {
+    "btrim": _trim("BOTH"),
+    "char": refuse_call("char", "use chr(n), or write the character itself"),
+    "chr": _character,
+    "date_bin": _bin_time,
+    "decode": refuse_call("decode", "store the bytes, or decode them where they are read"),
+    "encode": _encode,
+    "factorial": refuse_call("factorial", "it is numeric in PostgreSQL, of more digits than we keep"),
+    "hex": refuse_call("hex", "use to_hex(x) of a number, or encode(x, 'hex') of bytes"),
+    "ltrim": _trim("LEADING"),
+    "regexp_count": _by_pattern("regexp_count"),
+    "regexp_instr": _by_pattern("regexp_instr"),
+    "regexp_like": _by_pattern("rlike", decides=True),
+    "regexp_substr": _find_first,
+    "rtrim": _trim("TRAILING"),
+    "sha224": _digest(224),
+    "sha256": _digest(256),
+    "sha384": _digest(384),
+    "sha512": _digest(512),
+    "soundex": refuse_call("soundex", "PostgreSQL's and Spark's differ: keep the code in a column"),
+    "to_date": _read_time("DATE"),
+    "to_hex": _hexadecimal,
+    "to_timestamp": _read_time("TIMESTAMP"),
+    "width_bucket": refuse_call("width_bucket", "use floor((x - low) * n / (high - low)) + 1"),
+}
+"""By the name that is written, in lower case."""

@@ -1,0 +1,248 @@
+"""PostgreSQL's operators and functions of JSON, and of arrays, in words of our own functions.
+
+JSON is held as text. Its parts are cut out as they are written, so that they are what PostgreSQL shows: a column of
+type jsonb is captured in the form that PostgreSQL writes it in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from headrace.declare.query.mistakes import NotMaintained
+from headrace.declare.query.postgres_nodes import (
+    ConvertCall,
+    TypeOf,
+    constant_text,
+    make_call,
+    make_cast,
+    make_number,
+    make_text,
+    mark,
+    refuse_call,
+    take,
+)
+from headrace.declare.query.postgres_patterns import refuse_ambiguous, translate_regex
+from headrace.model.types import DATE, INTEGERS, STRING, Array, Decimal, Type
+
+_WRITTEN_ALIKE: tuple[Type, ...] = (STRING, DATE, *INTEGERS)
+
+
+# JSON
+
+
+def _take_part(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """`->`: by name or by place."""
+    key = node.expression
+    return make_call("json_item" if type_of(key) in INTEGERS else "json_field", node.this, key)
+
+
+def _take_text(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return make_call("json_text", _take_part(node, type_of))
+
+
+def _follow(whole: exp.Expr, steps: list[exp.Expr]) -> exp.Expr:
+    for step in steps:
+        whole = make_call("json_step", whole, step)
+    return whole
+
+
+def _read_path(node: exp.Expr) -> list[exp.Expr]:
+    """`'{a,b,0}'` or `ARRAY['a', 'b']`."""
+    if isinstance(node, exp.Array):
+        return list(node.expressions)
+    written = constant_text(
+        node.this if isinstance(node, exp.Cast) else node, "expression: #> with a path that changes"
+    )
+    if re.fullmatch(r"\{[^\"\\\\{}]*\}", written) is None:
+        raise NotMaintained(f"expression: #> with the path '{written}'", "write the path like '{a,b,0}'")
+    return [make_text(step.strip()) for step in written[1:-1].split(",") if step.strip()]
+
+
+def _take_path(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return _follow(node.this, _read_path(node.expression))
+
+
+def _take_path_text(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return make_call("json_text", _take_path(node, type_of))
+
+
+def _extract_path(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    return _follow(arguments[0], arguments[1:])
+
+
+def _extract_path_text(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    return make_call("json_text", _extract_path(arguments, type_of))
+
+
+def _contain(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """`@>` of JSON, or of arrays; NULL is an element of none."""
+    whole, part = node.this, node.expression
+    if not isinstance(type_of(whole), Array):
+        return make_call("json_contains", whole, part)
+    missing = make_call("array_except", part, make_call("array_compact", whole))
+    return mark(exp.EQ(this=make_call("size", missing), expression=make_number(0)))
+
+
+def _be_contained(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return _contain(exp.ArrayContainsAll(this=node.expression, expression=node.this), type_of)
+
+
+def _overlap(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    both = make_call("array_intersect", make_call("array_compact", node.this), node.expression)
+    return mark(exp.GT(this=make_call("size", both), expression=make_number(0)))
+
+
+def _have(word: str) -> Callable[[Any, TypeOf], exp.Expr]:
+    """`?|` and `?&` of a list of names."""
+
+    def convert(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+        names = node.expression
+        if not isinstance(names, exp.Array):
+            raise NotMaintained(f"expression: {word} with names that change", f"write {word} ARRAY['a', 'b']")
+        tests = [make_call("json_has", node.this.copy(), name) for name in names.expressions]
+        joined = exp.or_(*tests, copy=False) if word == "?|" else exp.and_(*tests, copy=False)
+        return mark(exp.Paren(this=joined))
+
+    return convert
+
+
+# Arrays
+
+
+def _length(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    if len(arguments) != 2 or arguments[1].name != "1":
+        raise NotMaintained("function: array_length of a dimension", "arrays have one: array_length(x, 1)")
+    return make_call("nullif", make_call("size", arguments[0]), make_number(0))
+
+
+def _join_elements(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    type_ = type_of(arguments[0])
+    element = type_.element if isinstance(type_, Array) else STRING
+    if element not in _WRITTEN_ALIKE and not isinstance(element, Decimal):
+        raise NotMaintained(f"function: array_to_string of {element}", "make the elements text first")
+    return make_call("array_join", *arguments)
+
+
+def _find_place(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    found = make_call("array_position", *take("array_position", arguments, 2))
+    return make_cast(make_call("nullif", found, make_number(0)), "INT")
+
+
+def _concatenate(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    left, right = take("array_cat", arguments, 2)
+    return make_call("coalesce", make_call("concat", left, right), left.copy(), right.copy())
+
+
+def join_arrays(node: exp.DPipe, type_of: TypeOf) -> exp.Expr | None:
+    """`||` where one side is an array; None if none is."""
+    left, right = (isinstance(type_of(part), Array) for part in (node.this, node.expression))
+    if left and right:
+        return _concatenate([node.this, node.expression], type_of)
+    if left:
+        return make_call("array_append", node.this, node.expression)
+    return make_call("array_prepend", node.expression, node.this) if right else None
+
+
+def _split_text(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """No elements of a text without characters; without a separator, one."""
+    text, separator = take("string_to_array", arguments, 2)
+    written = constant_text(separator, "function: string_to_array with a separator that changes")
+    parts = make_call("split", text, make_text(re.escape(written))) if written else make_call("array", text)
+    empty = mark(exp.EQ(this=text.copy(), expression=make_text("")))
+    nothing = make_call("slice", parts.copy(), make_number(1), make_number(0))
+    return mark(exp.Case(ifs=[exp.If(this=empty, true=nothing)], default=parts))
+
+
+def _split_by_pattern(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    text, written = take("regexp_split_to_array", arguments, 2)
+    pattern = constant_text(written, "function: regexp_split_to_array with a pattern that changes")
+    refuse_ambiguous(pattern)
+    java = translate_regex(pattern)
+    if re.compile(java).search("") is not None:
+        raise NotMaintained("function: regexp_split_to_array at nothing", "use a pattern of one character or more")
+    return make_call("split", text, make_text(java))
+
+
+def take_element(node: exp.Bracket, type_of: TypeOf) -> exp.Expr:
+    """`a[i]` is NULL where there is none; `a[1:2]` is a part."""
+    (place,) = node.expressions
+    if not isinstance(place, exp.Slice):
+        return make_call("get", node.this, place)
+    bounds = [place.this, place.expression]
+    if not all(isinstance(bound, exp.Literal) and bound.is_int and int(bound.name) >= 1 for bound in bounds):
+        raise NotMaintained("expression: array slice", "write the places as numbers from 1: a[1:2]")
+    low, high = (int(bound.name) for bound in bounds)
+    return make_call("slice", node.this, make_number(low), make_number(max(high - low + 1, 0)))
+
+
+def compare_with_elements(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
+    """`x = ANY (array)`, `x <> ALL (array)`; None if there is no array."""
+    quantified = node.expression
+    word, inner = _find_quantified(quantified)
+    if not word or isinstance(inner, exp.Query) or not isinstance(type_of(inner), Array):
+        return None
+    if isinstance(node, exp.EQ) and word == "any":
+        return make_call("array_contains", inner, node.this)
+    if isinstance(node, exp.NEQ) and word == "all":
+        return mark(exp.Not(this=make_call("array_contains", inner, node.this)))
+    sign = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "<>"}.get(type(node), "?")
+    raise NotMaintained(
+        f"expression: {sign} {word.upper()} of an array", "compare with array elements by = ANY, <> ALL"
+    )
+
+
+def _find_quantified(node: exp.Expr) -> tuple[str, exp.Expr]:
+    if isinstance(node, exp.Any | exp.All):
+        return ("any" if isinstance(node, exp.Any) else "all"), node.this.unnest()
+    if isinstance(node, exp.Anonymous) and node.name.lower() in ("any", "some", "all") and len(node.expressions) == 1:
+        return ("all" if node.name.lower() == "all" else "any"), node.expressions[0].unnest()
+    return "", node
+
+
+def _only(name: str) -> ConvertCall:
+    return lambda arguments, type_of: make_call(name, *arguments)
+
+
+NESTED_NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
+    exp.ArrayContainedBy: _be_contained,
+    exp.ArrayContainsAll: _contain,
+    exp.ArrayOverlaps: _overlap,
+    exp.Bracket: take_element,
+    exp.JSONBContains: lambda node, type_of: make_call("json_has", node.this, node.expression),
+    exp.JSONBContainsAllTopKeys: _have("?&"),
+    exp.JSONBContainsAnyTopKeys: _have("?|"),
+    exp.JSONBContainsTopKey: lambda node, type_of: make_call("json_has", node.this, node.expression),
+    exp.JSONBExtract: _take_path,
+    exp.JSONBExtractScalar: _take_path_text,
+    exp.JSONExtract: _take_part,
+    exp.JSONExtractScalar: _take_text,
+}
+
+NESTED_CALLS: Mapping[str, ConvertCall] = {
+    "array_append": _only("array_append"),
+    "array_cat": _concatenate,
+    "array_length": _length,
+    "array_position": _find_place,
+    "array_prepend": lambda arguments, type_of: make_call("array_prepend", *reversed(arguments)),
+    "array_to_string": _join_elements,
+    "array_upper": _length,
+    "json_array_length": _only("json_length"),
+    "json_extract_path": _extract_path,
+    "json_extract_path_text": _extract_path_text,
+    "json_typeof": _only("json_kind"),
+    "jsonb_array_length": _only("json_length"),
+    "jsonb_extract_path": _extract_path,
+    "jsonb_extract_path_text": _extract_path_text,
+    "jsonb_typeof": _only("json_kind"),
+    "regexp_split_to_array": _split_by_pattern,
+    "string_to_array": _split_text,
+    **{
+        name: refuse_call(name, "keep the JSON that is made in a column of the database")
+        for name in ("json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array", "jsonb_set")
+    },
+}
+"""By the name that is written, in lower case."""

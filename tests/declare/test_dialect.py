@@ -1,0 +1,198 @@
+"""A dialect is said by the project or by the first line of a view, and `convert` shows what a view is read as."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.declare.dialect_line import read_dialect_line
+from headrace.declare.read import read_project
+from headrace.declare.sql import ViewText, convert_view, read_query
+from headrace.doors.cli.main import run
+from headrace.model.catalogue import Refusal
+from headrace.model.dialect import SqlDialect
+from headrace.model.errors import InputError, Location, UnsupportedSql
+from headrace.model.relation import Relation, fields_of
+from headrace.model.show import show
+from headrace.testing import SCHEMA
+from tests.queries.schemas import postgres_only, postgres_queries
+
+PROJECT = """
+project: shop
+{dialect}
+sites: {{here: {{}}}}
+sources:
+  orders: {{kind: table, at: here, key: [id], columns: {{id: int, total: double, cents: int}}, rows: 10, rate: 1}}
+"""
+
+
+def write_project(folder: Path, dialect: str, **views: str) -> Path:
+    (folder / "views").mkdir()
+    (folder / "headrace.yml").write_text(PROJECT.format(dialect=dialect))
+    for name, sql in views.items():
+        (folder / "views" / f"{name}.sql").write_text(sql)
+    return folder
+
+
+def meaning(folder: Path, view: str) -> str:
+    query = read_project(folder, {}).views[view].query
+    assert isinstance(query, Relation)
+    return show(query)
+
+
+def test_the_dialect_of_the_project_holds_for_views_that_say_none(tmp_path: Path):
+    folder = write_project(
+        tmp_path,
+        "dialect: postgres",
+        whole="SELECT cents / 100 AS units FROM orders",
+        part="-- dialect: spark\nSELECT cents / 100 AS units FROM orders",
+        bare="dialect: postgres\nSELECT cents / 100 AS units FROM orders",
+        over="SELECT units / 2 AS half FROM part",
+    )
+    assert " div " in meaning(folder, "whole")
+    assert " div " not in meaning(folder, "part")
+    assert " div " in meaning(folder, "bare")
+    assert " div " not in meaning(folder, "over"), "what a view in Spark's dialect gives is a double"
+
+
+def test_a_project_is_spark_unless_it_says_otherwise(tmp_path: Path):
+    folder = write_project(tmp_path, "", whole="SELECT cents / 100 AS units FROM orders")
+    assert " div " not in meaning(folder, "whole")
+    assert read_project(folder, {}).views["whole"].dialect is SqlDialect.SPARK
+
+
+def test_a_dialect_that_does_not_exist_is_a_mistake_with_its_place(tmp_path: Path):
+    with pytest.raises(InputError) as caught:
+        read_dialect_line(ViewText("v", "-- dialect: postgre\nSELECT 1", "views/v.sql"))
+    (problem,) = caught.value.problems
+    assert problem.where == Location("views/v.sql", 1, 13)
+    assert "postgres" in str(problem.hint)
+    folder = write_project(tmp_path, "dialect: oracle", v="SELECT id FROM orders")
+    with pytest.raises(InputError, match="oracle"):
+        read_project(folder, {})
+
+
+def test_convert_shows_the_text_in_sparks_dialect(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = write_project(tmp_path, "dialect: postgres", v="SELECT cents / 100 AS Units FROM orders ORDER BY cents")
+    file = folder / "views" / "v.sql"
+    assert run(["convert", str(file)]) == 0
+    text = "SELECT cents DIV 100 AS units FROM orders ORDER BY cents NULLS LAST"
+    assert capsys.readouterr().out.strip() == text
+    assert run(["convert", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": str(file), "dialect": "postgres", "sql": text}
+
+
+@pytest.mark.parametrize("sql", postgres_queries())
+def test_the_text_in_sparks_dialect_can_be_read_back(sql: str):
+    """As the same columns; `live/test_postgres_dialect_on_spark.py` compares what they hold."""
+    text = convert_view("query", {"query": ViewText("query", sql, "q.sql", SqlDialect.POSTGRES)}, SCHEMA, {})
+    columns = fields_of(read_query(sql, SCHEMA, dialect=SqlDialect.POSTGRES))
+    assert [(field.name, field.type) for field in fields_of(read_query(text, SCHEMA))] == [
+        (field.name, field.type) for field in columns
+    ]
+
+
+def test_convert_says_all_that_has_no_such_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = write_project(tmp_path, "dialect: postgres", v="SELECT id::char(3) AS a, age(now()) AS b FROM orders")
+    assert run(["convert", str(folder / "views" / "v.sql")]) == 2
+    said = capsys.readouterr().err
+    assert "char(n)" in said
+    assert "age" in said
+
+
+def test_a_file_outside_of_any_project_cannot_be_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.sql").write_text("SELECT 1")
+    assert run(["convert", "v.sql"]) == 2
+    assert "belongs to no project" in capsys.readouterr().err
+
+
+REFUSED = {
+    "SELECT name::char(3) AS a FROM r": "expression: cast to char(n)",
+    "SELECT x::text AS a FROM r": "expression: double precision as text",
+    "SELECT at || '' AS a FROM r": "expression: timestamp as text",
+    "SELECT at AT TIME ZONE 'Europe/Paris' AS a FROM r": "expression: AT TIME ZONE of a column",
+    "SELECT at AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Paris' AS a FROM r": "expression: AT TIME ZONE of a column",
+    "SELECT at::timestamptz AT TIME ZONE '+02' AS a FROM r": "expression: AT TIME ZONE '+02'",
+    "SELECT at::timestamptz AT TIME ZONE 'CET' AS a FROM r": "expression: AT TIME ZONE 'CET'",
+    "SELECT at::timestamp AT TIME ZONE name AS a FROM r": "expression: AT TIME ZONE of a zone that changes",
+    "SELECT at::time AS a FROM r": "expression: cast to time",
+    "SELECT at::timestamp(0) AS a FROM r": "expression: cast to timestamp(0)",
+    "SELECT amount::money AS a FROM r": "expression: cast to money",
+    "SELECT k::bit(3) AS a FROM r": "expression: cast to bit",
+    "SELECT x'1F' AS a FROM r": "expression: bit string",
+    "SELECT '\\001'::bytea AS a FROM r": "expression: bytea with escapes",
+    "SELECT x::real::numeric AS a FROM r": "expression: real as numeric",
+    "SELECT sum(x::real) AS a FROM r": "aggregate: sum of real",
+    "SELECT to_char(at, 'Month') AS a FROM r": 'function: to_char with "Month"',
+    "SELECT to_char(amount, '999D99') AS a FROM r": "function: to_char of a number",
+    "SELECT name::numeric AS a FROM r": "expression: cast to numeric without digits",
+    "SELECT name ~ name AS a FROM r": "expression: ~ with a pattern that changes",
+    "SELECT name ~ '\\Aa' AS a FROM r": 'expression: regular expression with "\\A"',
+    "SELECT substring(name FROM '(a)?b') AS a FROM r": "expression: substring by a group that may be absent",
+    "SELECT substring(name FROM '(?:(a)x)*b') AS a FROM r": "expression: substring by a group that may be absent",
+    "SELECT substring(name FROM '(a*)(ab)*') AS a FROM r": "expression: substring by a pattern that repeats a group",
+    "SELECT substring(name FROM '(?=(a))a') AS a FROM r": 'expression: regular expression with "(?="',
+    "SELECT to_char(at, 'MMMM') AS a FROM r": 'function: to_char with "MMMM"',
+    "SELECT to_char(at, 'MM\"\"MM') AS a FROM r": 'function: to_char with "MMMM"',
+    "SELECT to_char(at, 'SSSS') AS a FROM r": 'function: to_char with "SSSS"',
+    "SELECT amount ^ amount AS a FROM r": "expression: power of numeric",
+    "SELECT regexp_replace(name, 'a', 'b') AS a FROM r": "function: regexp_replace of the first match",
+    "SELECT regexp_replace(name, 'a', 'b', 'gx') AS a FROM r": "function: regexp_replace with flags 'gx'",
+    "SELECT rank(3) WITHIN GROUP (ORDER BY k) AS a FROM r": "expression: WITHIN GROUP",
+    "SELECT k FROM r ORDER BY k LIMIT 1 + 1": "clause: LIMIT of an expression",
+    "SELECT initcap(name) AS a FROM r": "function: initcap",
+    "SELECT json_build_object('k', k) AS a FROM r": "function: json_build_object",
+    "SELECT k FROM r ORDER BY k FETCH FIRST 2 ROWS WITH TIES": "clause: FETCH ... WITH TIES",
+    "SELECT at + interval '1.5 days' AS a FROM r": "expression: interval '1.5 days'",
+    "SELECT at + interval '1 day ago' AS a FROM r": "expression: interval '1 day ago'",
+    "SELECT at + interval '1 month 2 days' AS a FROM r": "expression: interval of months and days",
+    "SELECT date_trunc('decade', at) AS a FROM r": "function: date_trunc to a decade",
+    "SELECT log(2, id) AS a FROM r": "function: log with a base",
+    'SELECT k FROM r ORDER BY name COLLATE "de_DE" LIMIT 1': 'expression: COLLATE "de_DE"',
+}
+
+
+@pytest.mark.parametrize("sql", postgres_only())
+def test_what_spark_has_no_words_for_is_not_converted(sql: str):
+    with pytest.raises(UnsupportedSql):
+        convert_view("query", {"query": ViewText("query", sql, "q.sql", SqlDialect.POSTGRES)}, SCHEMA, {})
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_what_would_change_its_meaning_is_refused_by_the_words_that_were_written(sql: str):
+    with pytest.raises(UnsupportedSql) as refusal:
+        read_query(sql, SCHEMA, dialect=SqlDialect.POSTGRES)
+    assert refusal.value.operator == REFUSED[sql]
+
+
+MISTAKEN = {
+    "SELECT name ~ 'a++' AS a FROM r": "repeats nothing",
+    "SELECT name ~ '*a' AS a FROM r": "repeats nothing",
+    "SELECT date() AS a FROM r": "takes 1 arguments",
+    "SELECT substr() AS a FROM r": "2 or 3 arguments",
+    "SELECT substr(name, 1, 2, 3) AS a FROM r": "2 or 3 arguments",
+    "SELECT btrim() AS a FROM r": "not 0 arguments",
+    "SELECT at::timestamptz AT TIME ZONE 'Europe/Pariss' AS a FROM r": "not a time zone",
+}
+
+
+@pytest.mark.parametrize("sql", MISTAKEN)
+def test_what_postgres_does_not_take_is_a_mistake(sql: str):
+    with pytest.raises(InputError, match=MISTAKEN[sql]):
+        read_query(sql, SCHEMA, dialect=SqlDialect.POSTGRES)
+
+
+def test_a_refused_view_in_postgres_is_recomputed_in_sparks_words(tmp_path: Path):
+    sql = "SELECT id, approx_count_distinct(cents / 2) AS n FROM orders WHERE cents / 2 > 1 GROUP BY id"
+    folder = write_project(tmp_path, "dialect: postgres", v=sql)
+    with (folder / "headrace.yml").open("a") as file:
+        file.write("contracts: {c: {view: v, at: here, freshness: 1 min, refresh: full}}\n")
+    recomputed = read_project(folder, {}).views["v"].recomputed
+    assert recomputed is not None
+    assert not isinstance(recomputed, Refusal)
+    assert recomputed.sql.count(" DIV ") == 2

@@ -1,0 +1,69 @@
+"""The benchmark of real links: its queries are planned in every mode, and its model is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.wide_area_real import MODES, OURS, make_rates, predict_shares, split_queries
+from bench.workloads.wide_area import make_tight_network, make_tight_workload
+from bench.workloads.wide_area_sql import QUERIES, SITES, TweetWriter, WideRates, find_sources_of, write_project
+from headrace.declare.read import read_project
+from headrace.model.plan import PlanOptions
+from headrace.model.plan_modes import WideArea
+from headrace.plan.document import plan_document
+from headrace.plan.make import make_plan
+from headrace.plan.wide_area.fluid import predict
+from headrace.plan.wide_area.greedy import MODES as SHARING_MODES
+from headrace.plan.wide_area.greedy import admit_greedily
+from headrace.plan.wide_area.search import admit_all
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode in (OURS, "sana", "net")])
+def test_all_queries_are_planned_where_links_are_wide(tmp_path: Path, mode: str) -> None:
+    write_project(tmp_path, tuple(QUERIES), make_rates("ample", 30.0), WideRates(), "6 s")
+    catalogue = read_project(tmp_path, {"WIDE_DATA": str(tmp_path)})
+    wide_area = None if mode == OURS else WideArea(mode)
+    plan = make_plan(catalogue, PlanOptions(wide_area=wide_area))
+    assert not plan.rejected and {one.contract for one in plan.contracts} == set(QUERIES)
+    found = predict_shares(plan_document(plan), make_rates("ample", 30.0), 1.0)
+    assert found == dict.fromkeys(QUERIES, 1.0)
+
+
+def test_copies_share_a_narrow_link_fairly_and_their_readers_get_the_least_of_theirs() -> None:
+    plan = {
+        "vertices": [{"id": one, "site": site} for one, site in (("a", "us"), ("b", "us"), ("x", "eu"), ("y", "eu"))],
+        "edges": [
+            {"id": "1", "op": "copy", "in": ["a"], "out": "x", "bytes_per_s": 8e6, "serves": ["X", "Z"]},
+            {"id": "2", "op": "copy", "in": ["b"], "out": "y", "bytes_per_s": 4e6, "serves": ["Y", "Z"]},
+        ],
+        "contracts": [{"id": "X"}, {"id": "Y"}, {"id": "Z"}],
+    }
+    assert predict_shares(plan, {("us", "eu"): 10e6}, 1.0) == {"X": 0.75, "Y": 1.0, "Z": 0.75}
+    assert predict_shares(plan, {("us", "eu"): 10e6}, 0.5) == {"X": 1.0, "Y": 1.0, "Z": 1.0}
+
+
+def test_every_query_reads_a_stream_and_comes_in_some_group(tmp_path: Path) -> None:
+    assert all(find_sources_of(name) for name in QUERIES)
+    others = {stream for name in QUERIES if name != "Q1" for stream in find_sources_of(name)}
+    assert others.isdisjoint(find_sources_of("Q1")), "Q1 shares nothing"
+    groups = split_queries(tuple(QUERIES), 5)
+    assert [name for group in groups for name in group] == list(QUERIES) and len(groups) <= 5
+    assert {site for site, _ in QUERIES.values()} <= set(SITES)
+    with TweetWriter(tmp_path, WideRates(4.0, 2.0, 2.0)):
+        pass
+    assert (tmp_path / "tweets_ohio").is_dir()
+
+
+def test_ours_gets_at_least_as_much_through_a_tight_network_as_the_others() -> None:
+    for seed in (1, 7):
+        workload, network = make_tight_workload(seed), make_tight_network(seed)
+        rates = {}
+        for name in ("net", "max-share", "sana"):
+            mode = SHARING_MODES[name]
+            placed = admit_greedily(workload, network, mode).deployment
+            rates[name] = predict(workload, network, placed, mode.sharing).records_per_s
+        sana = SHARING_MODES["sana"].sharing
+        ours = predict(workload, network, admit_all(workload, network).deployment, sana).records_per_s
+        assert ours >= max(rates.values())
