@@ -8,8 +8,10 @@ counts. Neither makes a difference to what is decided.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -40,26 +42,47 @@ def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | No
     if given is not None:
         say(f"given: {tell_prices(given)}")
         return given
+    paces = [world.measure_pace()]
     served = teach_engine(world, load)
+    paces.append(world.measure_pace())
     measured, chosen = calibrate(world, load, served)
+    paces.append(world.measure_pace())
     say(f"calibrated: {tell_prices(measured)}; a producer that is found stored {1e6 * measured.found:.1f} us")
-    say(f"decided by: {tell_prices(chosen)}")
-    return chosen
+    pace = statistics.fmean(paces)
+    say(f"decided by: {tell_prices(chosen)}; the machine took {pace:.2f} times as long as for the base")
+    say(f"a batch that reaches people in all parts of the store takes {1000 * world.base.batch:.0f} ms")
+    return scale_prices(chosen, 1 / pace)
+
+
+def scale_prices(prices: FeedPrices, factor: float) -> FeedPrices:
+    """Prices on a machine that takes so many times as long. What is decided by them stays the same."""
+    entry, pull, batch, read, event = (factor * price for price, _ in prices.named.values())
+    errors = tuple(factor * error for error in prices.errors)
+    return FeedPrices(entry, pull, batch, read, event, errors, factor * prices.found)
 
 
 def teach_engine(world: WaysWorld, load: Load) -> float:
     """Posts events in batches of many sizes while everything is stored ahead, as a feed has run when it is calibrated:
     the engine learns what entries take. Returns what a page takes meanwhile.
+
+    The base of a batch becomes that of one which reaches people in all parts of the store, as batches of a feed do.
     """
     rng = np.random.default_rng(1)
     world.store_ahead(np.ones(len(world.feeds), np.bool_))
-    for events in TAUGHT:
-        world.post([f"p{one}" for one in draw(rng, load.event_rate, events).tolist()])
+    batches = [_time_batch(world, draw(rng, load.event_rate, events)) for events in TAUGHT]
+    (batch, _), *_ = np.linalg.lstsq([(1.0, entries) for entries, _ in batches], [taken for _, taken in batches])
+    world.base = replace(world.base, batch=max(world.base.batch, float(batch)))
     world.tidy()
     readers = [f"c{one}" for one in draw(rng, load.query_rate, SERVED).tolist()]
     served = world.time(lambda: world.read(readers)) / SERVED
     world.store_ahead(np.zeros(len(world.feeds), np.bool_))
     return served
+
+
+def _time_batch(world: WaysWorld, events: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """Entries of a batch, and the seconds that it took beyond what its events would take if nobody followed them."""
+    taken = world.time(lambda: world.post([f"p{one}" for one in events.tolist()]))
+    return world.count(events, events[:0]).entries, taken - world.base.event * len(events)
 
 
 def calibrate(world: WaysWorld, load: Load, served: float = 0.0) -> tuple[FeedPrices, FeedPrices]:

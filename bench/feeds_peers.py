@@ -50,7 +50,7 @@ def compare_peers(world: WaysWorld, runs: int, reads: int, seed: int, given: Fee
         rows[turn.way] = world.sizes().entries
     measured = measure_turns(world, turns[::-1], runs, reads, say)
     ours = [way for way in ways if way not in PEERS]
-    lines = [*_tell(measured, load, ways, rows, ours), measured.tell_compared()]
+    lines = [*_tell(measured, load, ways, rows, ours), *measured.tell_windows()]
     claims = tuple(_judge(measured, load, rows, ours))
     points = [(way, measured.median(load.at, way)) for way in ways]
     figure = Figure("peers", "", "processor seconds of a window", {"cost": points}, "(the paper compares the extremes)")

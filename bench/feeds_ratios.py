@@ -88,10 +88,10 @@ def _compare(
     measured = measure_turns(world, turns, runs, reads, say)
     lines = [*_tell(measured, loads, prices, base, what, {at: float(one.mean()) for at, one in hybrids.items()})]
     lines += ["", *_tell_without_base(measured, loads, base, what)]
-    implied = fit_prices([(one.work, one.cpu_s) for one in measured.windows], world.count_follows(loads[0]))
+    implied = fit_prices([(one.work, one.even_s) for one in measured.windows], world.count_follows(loads[0]))
     if implied is not None:
         lines.append(f"prices that explain these windows best: {tell_prices(implied)}")
-    lines.append(measured.tell_compared())
+    lines += measured.tell_windows()
     return measured, lines, [*_judge(measured, loads, prices, base)]
 
 

@@ -116,7 +116,7 @@ def compare_rules(world: WaysWorld, runs: int, reads: int, given: FeedPrices | N
     _, shares = measured.compare(load.at, "per pair", ["per consumer"])
     cost = statistics.median(shares)
     claim = f"per pair costs less than per consumer: {cost:.2f} times ({min(shares):.2f} to {max(shares):.2f})"
-    return Found((*lines, measured.tell_compared()), ((claim, cost < 1.0),), (), measured.wrong)
+    return Found((*lines, *measured.tell_windows()), ((claim, cost < 1.0),), (), measured.wrong)
 
 
 def _tell_rule(measured: Measured, load: Load, way: str, ahead: float) -> str:

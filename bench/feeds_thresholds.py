@@ -37,7 +37,7 @@ def sweep_thresholds(
     measured = measure_turns(world, turns, runs, reads, say)
     lines = [*_tell(measured, load, ways, feeds, prices, world)]
     return Found(
-        (*lines, "paper: latency falls with the threshold, cost is least at 3", measured.tell_compared()),
+        (*lines, "paper: latency falls with the threshold, cost is least at 3", *measured.tell_windows()),
         tuple(_judge(measured, load, every, balance)),
         (_draw(measured, load, ways, feeds),),
         measured.wrong,

@@ -68,6 +68,8 @@ COMPARED = 20
 """Pages of a window that are compared."""
 WARMING = 99
 """The seed of windows that are not counted."""
+PACING = 500
+"""Pages that tell how fast the machine is just now."""
 FIRST_EVENTS = 5 * LIMIT
 """Of every producer, before anything is measured: the store keeps no more, so that pages cost the same from then on."""
 
@@ -102,7 +104,9 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`cpu_s` is without what is spent while nothing happens. `wrong` pages differ from what they must show."""
+    """`cpu_s` is without what is spent while nothing happens. `pace` is how many times as long as at first the machine
+    took for the same pages just before and after. `wrong` pages differ from what they must show.
+    """
 
     at: str
     way: str
@@ -110,6 +114,12 @@ class Window:
     cpu_s: float
     reads_s: tuple[float, ...] = ()
     wrong: int = 0
+    pace: float = 1.0
+
+    @property
+    def even_s(self) -> float:
+        """Processor seconds on a machine that is always as fast as when the base was measured."""
+        return self.cpu_s / self.pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +261,11 @@ class WaysWorld:
             reads_s.extend(self.read(reading))
             self.service.housekeeping.finish()  # what a window leaves to be done is part of its cost
 
+        before = self.measure_pace()
         cpu_s = self.time(post_and_read)
-        return Window(load.at, way, self.count(events, readers), cpu_s, tuple(reads_s), self.compare(reading))
+        pace = (before + self.measure_pace()) / 2
+        wrong = self.compare(reading)
+        return Window(load.at, way, self.count(events, readers), cpu_s, tuple(reads_s), wrong, pace)
 
     def time(self, run: Callable[[], object]) -> float:
         """Processor seconds of all processes, without those that would have been spent if nothing had happened."""
@@ -283,7 +296,7 @@ class WaysWorld:
 
     def measure_base(self, count: int) -> None:
         """Measures what so many reads and events cost that find nothing and that nobody sees."""
-        nobody = [f"{NOBODY}{number}" for number in range(count)]
+        nobody = _name_nobody(count)
         self.base = Base()
         idle = self.time(lambda: time.sleep(IDLE_S)) / IDLE_S
         self.base = Base(idle=idle)
@@ -291,6 +304,15 @@ class WaysWorld:
         read = statistics.median(self.time(lambda: self.read(nobody)) for _ in range(BASE_RUNS))
         event = statistics.median(self.time(lambda: self.post(nobody)) for _ in range(BASE_RUNS))
         self.base = Base(read / count, max(0.0, event - batch) / count, batch, idle)
+
+    def measure_pace(self) -> float:
+        """How many times as long pages of people who follow nobody take now as when the base was measured.
+
+        The same work takes up to half as many processor seconds again while others use the machine that this one is a
+        part of. Nothing here can see them, so some work that never changes is timed beside what is measured.
+        """
+        nobody = _name_nobody(PACING)
+        return self.time(lambda: self.read(nobody)) / PACING / self.base.read
 
     def _next_id(self) -> int:
         self.posted += 1
@@ -313,6 +335,10 @@ class WaysWorld:
             if time.monotonic() > until:
                 raise TimeoutError(f"{what} did not arrive within {ARRIVED_WITHIN_S:g} s")
             time.sleep(LOOK_EVERY_S)
+
+
+def _name_nobody(count: int) -> list[str]:
+    return [f"{NOBODY}{number}" for number in range(count)]
 
 
 @contextmanager
@@ -353,7 +379,7 @@ class Measured:
         return [one for one in self.windows if (one.at, one.way) == (at, way)]
 
     def seconds(self, at: str, way: str) -> list[float]:
-        return [one.cpu_s for one in self.find(at, way)]
+        return [one.even_s for one in self.find(at, way)]
 
     def median(self, at: str, way: str) -> float:
         return statistics.median(self.seconds(at, way))
@@ -376,9 +402,15 @@ class Measured:
         """Seconds that a window takes by prices, on average."""
         return base.batch + statistics.fmean(pay(prices, one.work) for one in self.find(at, way))
 
-    def tell_compared(self) -> str:
+    def tell_windows(self) -> list[str]:
+        """How even the machine was, and whether pages were right."""
+        paces = sorted(one.pace for one in self.windows)
         compared = sum(min(COMPARED, len(one.reads_s)) for one in self.windows)
-        return f"{compared} pages were compared with what must be on them, {self._wrong} differ"
+        return [
+            f"seconds are divided by the pace of the machine: the same pages, read before and after each window, took"
+            f" {paces[0]:.2f}..{paces[-1]:.2f} of what they took at first (median {statistics.median(paces):.2f})",
+            f"{compared} pages were compared with what must be on them, {self._wrong} differ",
+        ]
 
     @property
     def wrong(self) -> tuple[str, ...]:

@@ -123,6 +123,15 @@ class Town:
             self.places[uid] = place
             self.phones[uid].publish("place", {"x": place})
 
+    def stay(self) -> None:
+        """Every phone says again where it is: placing pairs saves messages only while there are some."""
+        for uid, phone in self.phones.items():
+            phone.publish("place", {"x": self.places[uid]})
+
+    def are_pairs_on_phones(self) -> bool:
+        self.stay()
+        return self.template["on_devices"] > 0 and not self.template["moving"]
+
     # Oracle: plain Python over where the phones are, and the tables as PostgreSQL has them
 
     def expected(self) -> list[Row]:
@@ -199,7 +208,7 @@ def test_pairs_run_on_phones_and_in_the_cloud_and_show_what_sql_says_through_cra
         town.plug_in(uid)
     town.go(p1=0, p2=1, p3=1, p4=5, p5=2)
     town.until_right("the first places")
-    until(lambda: town.template["on_devices"] > 0 and not town.template["moving"], "pairs run on phones")
+    until(town.are_pairs_on_phones, "pairs run on phones")
     status = town.template
     assert status["devices"] == status["online"] == 5 and status["pairs"] == 5
     assert status["messages_s"] is not None and status["all_cloud_messages_s"] is not None
