@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.link_counts import LinkCount
+from headrace.model.link_counts import LinkCount, LinkProbe
 from headrace.observe.links import (
     ENOUGH_BUSY_S,
     LinkBelief,
     LinkRates,
     believe,
+    believe_probe,
     choose_probe_bytes,
+    is_worth_another,
     measure_rates,
 )
 
@@ -97,8 +99,8 @@ def test_a_probe_comes_after_silence_alone_and_takes_little(
     if size is None:
         return
     assert silent_s >= 300.0 and declared is not None
-    assert size <= max(1.0, declared * 1.0), "a second of what is declared"
-    assert size <= max(1.0, 0.02 * silent_s * (known or declared)), "a small part of what passes meanwhile"
+    assert size <= declared * 1.0, "a second of what is declared"
+    assert size <= max(1024.0, 0.02 * silent_s * (known or declared)), "a small part of what passes meanwhile"
     assert known is None or known < declared, "a link that is as declared is left alone"
 
 
@@ -107,3 +109,38 @@ def test_a_link_that_is_believed_slow_is_probed_and_one_that_is_well_is_not() ->
     assert choose_probe_bytes(LinkBelief(1.25e6, 0.0), 12.5e6, 299.0) is None
     assert choose_probe_bytes(LinkBelief(12e6, 0.0), 12.5e6, 9999.0) is None
     assert choose_probe_bytes(LinkBelief(0.95e6, 0.0), 12.5e6, 9999.0, limit_bytes_s=1e6) is None
+
+
+def probe_until_known(known: float, carries: float, declared: float, round_trip_s: float) -> list[LinkBelief]:
+    """What is believed after each of the probes that follow each other."""
+    beliefs = [LinkBelief(known, 0.0)]
+    while (size := choose_probe_bytes(beliefs[-1], declared, 300.0)) is not None:
+        takes_s = size / carries
+        probe = LinkProbe(size, round_trip_s + takes_s, True) if takes_s <= 1.0 else LinkProbe(int(carries), 1.0, False)
+        before = beliefs[-1]
+        beliefs.append(believe_probe(before, probe, 0.0))
+        if not is_worth_another(before, probe):
+            break
+    return beliefs
+
+
+@given(st.floats(0.0, 1e6), st.floats(1e5, 1e9), st.floats(0.0, 0.3))
+def test_a_link_that_is_well_again_is_found_well_however_slow_it_was(
+    known: float, declared: float, round_trip_s: float
+) -> None:
+    found = probe_until_known(min(known, declared / 2), declared, declared, round_trip_s)
+    assert found[-1].bytes_s >= 0.5 * declared
+    assert len(found) <= 40
+
+
+@given(st.floats(0.0, 1e6), st.floats(1e5, 1e9), st.floats(0.001, 0.5))
+def test_no_probe_finds_more_than_a_link_carries(known: float, declared: float, share: float) -> None:
+    carries = declared * share
+    found = probe_until_known(min(known, carries), carries, declared, 0.05)
+    assert all(one.bytes_s <= carries * 1.001 for one in found)
+
+
+def test_a_probe_that_does_not_come_whole_lowers_what_is_believed_and_one_that_does_never() -> None:
+    known = LinkBelief(1e6, 0.0)
+    assert believe_probe(known, LinkProbe(200_000, 1.0, False), 5.0) == LinkBelief(200_000.0, 5.0)
+    assert believe_probe(known, LinkProbe(200_000, 1.0, True), 5.0) == LinkBelief(1e6, 5.0)

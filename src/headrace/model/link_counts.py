@@ -20,6 +20,21 @@ class LinkCount:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkProbe:
+    """What came of bytes that were asked for to see how fast they come. What came whole may have come faster if there
+    had been more of it: the time also has that of asking.
+    """
+
+    arrived: int
+    seconds: float
+    is_whole: bool
+
+    @property
+    def bytes_s(self) -> float:
+        return self.arrived / self.seconds if self.seconds > 0.0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class LinkCounts:
     """The counts of about a second each, oldest first, the last one of now; what is on its way; the last round trip."""
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from headrace.model.link_counts import PROBE_FOR_S, LinkCount
+from headrace.model.link_counts import PROBE_FOR_S, LinkCount, LinkProbe
 
 RATE_WITHIN_S = 3.0
 KNOWN_FOR_S = 60.0
@@ -40,6 +40,10 @@ for it at most.
 """
 WELL = 0.9
 """Share of what is declared from which on a link is not worth a probe."""
+LEAST_PROBE = 1024
+"""Bytes of a probe of a link that carried nothing."""
+MUCH_MORE = 2.0
+"""How many times as much as was believed a probe finds, if a larger one may find even more."""
 FORGET_AFTER_S = 3600.0
 
 
@@ -126,4 +130,15 @@ def choose_probe_bytes(
     if belief is not None and belief.bytes_s >= WELL * min(declared_bytes_s, limit_bytes_s or declared_bytes_s):
         return None
     known = declared_bytes_s if belief is None else belief.bytes_s
-    return max(1, int(min(declared_bytes_s * PROBE_FOR_S, known * silent_s * PROBE_SHARE)))
+    return int(min(declared_bytes_s * PROBE_FOR_S, max(LEAST_PROBE, known * silent_s * PROBE_SHARE)))
+
+
+def believe_probe(before: LinkBelief | None, probe: LinkProbe, now_s: float) -> LinkBelief:
+    """What to believe after a probe: if it came whole, that the link carries no less than it did."""
+    least = before.bytes_s if before is not None and probe.is_whole else 0.0
+    return LinkBelief(max(least, probe.bytes_s), now_s)
+
+
+def is_worth_another(before: LinkBelief | None, probe: LinkProbe) -> bool:
+    """Whether a larger probe may find that a link carries even more than this one found."""
+    return before is not None and probe.is_whole and probe.bytes_s >= MUCH_MORE * before.bytes_s

@@ -24,10 +24,18 @@ from headrace.connect.wire.snapshot_files import SnapshotPart
 from headrace.model.amounts import format_seconds
 from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict, ConnectError
-from headrace.model.link_counts import LinkCounts
+from headrace.model.link_counts import LinkCounts, LinkProbe
 from headrace.model.wish import CopyWish
 from headrace.model.words import name_id
-from headrace.observe.links import LinkBelief, believe, choose_probe_bytes, measure_rates
+from headrace.observe.links import (
+    KNOWN_FOR_S,
+    LinkBelief,
+    believe,
+    believe_probe,
+    choose_probe_bytes,
+    is_worth_another,
+    measure_rates,
+)
 from headrace.run.ports import Ledger
 from headrace.run.program import SiteCopy
 from headrace.run.push.engine import Engine, NotThereYet
@@ -79,8 +87,10 @@ class SitePeer(Protocol):
     def look_at_link(self) -> LinkCounts:
         """What has arrived from there, and what is on its way."""
 
-    def probe_link(self, size: int) -> None:
-        """Has some bytes sent for nothing, which `look_at_link` counts; what is not there after a second is left."""
+    def probe_link(self, size: int) -> LinkProbe | None:
+        """Has some bytes sent for nothing, which `look_at_link` counts; what is not there after a second is left. None
+        if there are none to be had.
+        """
 
 
 @dataclass(slots=True)
@@ -99,6 +109,8 @@ class _Queue:
     silent_since: float | None = None
     belief: LinkBelief | None = None
     """What the link from there carries, as far as anybody has seen."""
+    probed: LinkBelief | None = None
+    """What the last probe found."""
     looked_s: float = field(default_factory=time.monotonic)
     """When its capacity was measured or probed last, and before that when somebody began to look."""
 
@@ -207,7 +219,8 @@ class Importing:
             since = queue.silent_since
             behind = [now - times[copy] for copy in self._find_wanted(name, queue) if copy in times]
             behind_s, ends = max((0, *behind)) / 1e6, (name, self.site)
-            found[ends] = describe_arriving(queue.peer.look_at_link(), behind_s, since, declared.get(ends))
+            counts, probed = queue.peer.look_at_link(), _find_probed(queue)
+            found[ends] = describe_arriving(counts, behind_s, since, declared.get(ends), probed)
         return found
 
     def _find_wanted(self, name: str, queue: _Queue) -> list[str]:
@@ -258,10 +271,16 @@ class Importing:
             queue.looked_s = now_s
         if link is None or link.bandwidth is None:
             return
-        size = choose_probe_bytes(queue.belief, link.bandwidth, now_s - queue.looked_s, link.limit)
-        if size is not None:
-            queue.looked_s = now_s
-            queue.peer.probe_link(size)
+        silent_s = now_s - queue.looked_s
+        # A link that carries much more than was believed shows it with more bytes only: those follow at once.
+        while (size := choose_probe_bytes(queue.belief, link.bandwidth, silent_s, link.limit)) is not None:
+            queue.looked_s, before = now_s, queue.belief
+            probe = queue.peer.probe_link(size)
+            if probe is None:
+                return
+            queue.belief = queue.probed = believe_probe(before, probe, now_s)
+            if not is_worth_another(before, probe):
+                return
 
     def _pause_s(self) -> float:
         """How often to listen: what is heard late adds to the lag of those who are promised most."""
@@ -350,3 +369,9 @@ class Importing:
             waits = f"; {len(queue.wanted)} copies wait for it" if queue.wanted else ""
             what = f'site "{name}" has not answered for {format_seconds(round(now - since))}{waits}: {error.message}'
             self.troubles.report(SITE + name, what, MEND, since)
+
+
+def _find_probed(queue: _Queue) -> float | None:
+    """What a probe has found, bytes/s, as long as a measurement would say it."""
+    probed = queue.probed
+    return probed.bytes_s if probed is not None and time.monotonic() - probed.at_s <= KNOWN_FOR_S else None

@@ -37,12 +37,17 @@ class LinkState:
 
 
 def describe_arriving(
-    counts: LinkCounts, behind_s: float, silent_since: float | None, declared_bytes_s: float | None
+    counts: LinkCounts,
+    behind_s: float,
+    silent_since: float | None,
+    declared_bytes_s: float | None,
+    probed_bytes_s: float | None = None,
 ) -> LinkState:
+    """`probed_bytes_s` is what a probe has found within the last minute."""
     rates = measure_rates(counts.counts, counts.round_trip_s)
     return LinkState(
         rates.bytes_s,
-        rates.capacity_bytes_s,
+        probed_bytes_s if rates.capacity_bytes_s is None else rates.capacity_bytes_s,
         declared_bytes_s,
         counts.waiting_bytes,
         behind_s,

@@ -20,6 +20,7 @@ from headrace.connect.wire.meter import LinkMeter
 from headrace.connect.wire.names import WireName
 from headrace.connect.wire.tcp import read_tcp_info
 from headrace.model.errors import ConnectError
+from headrace.model.link_counts import LinkProbe
 
 CONNECT_WITHIN_S = 10.0
 MOST_IDLE = 8
@@ -111,10 +112,10 @@ class WireClient:
                     connection.close()
                 raise
 
-    def probe(self, path: str, asked: Mapping[str, object], within_s: float, for_s: float) -> None:
+    def probe(self, path: str, asked: Mapping[str, object], within_s: float, for_s: float) -> LinkProbe | None:
         """Asks for bytes that nobody needs, over a connection of their own, and counts what arrives in some seconds.
 
-        Raises ConnectError if nobody answers.
+        None if the other side sends none. Raises ConnectError if nobody answers.
         """
         where = self.find()
         if where is None:
@@ -122,10 +123,10 @@ class WireClient:
         connection = self._connect(where)
         try:
             connection.sock.settimeout(within_s)
+            asked_s = self.meter.clock()
             connection.request("GET", f"{path}?{urlencode(asked)}")
             answer = connection.getresponse()
-            if answer.status == HTTPStatus.OK:
-                self.meter.read_for(answer, for_s)
+            return self.meter.read_for(answer, for_s, asked_s) if answer.status == HTTPStatus.OK else None
         except (OSError, HTTPException) as error:
             raise ConnectError(f"{self.shown} does not answer: {_say(error)}") from error
         finally:

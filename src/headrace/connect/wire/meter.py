@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPResponse, IncompleteRead
 
-from headrace.model.link_counts import LinkCount, LinkCounts
+from headrace.model.link_counts import LinkCount, LinkCounts, LinkProbe
 
 AT_ONCE = 64 * 1024
 COUNT_EVERY_S = 1.0
@@ -51,17 +51,20 @@ class LinkMeter:
         answer.read()  # nothing: but only this tells the connection that it may be asked again
         return b"".join(pieces)
 
-    def read_for(self, answer: HTTPResponse, seconds: float) -> bool:
-        """Counts what arrives of an answer within some seconds, and keeps nothing of it; whether that was all."""
-        left, until = answer.length or 0, self.clock() + seconds
-        self._begin(left)
+    def read_for(self, answer: HTTPResponse, seconds: float, asked_s: float) -> LinkProbe:
+        """Counts what arrives of an answer within some seconds, and keeps nothing of it. It was asked for at `asked_s`,
+        by the meter's clock.
+        """
+        began, arrived, whole = self.clock(), 0, answer.length or 0
+        self._begin(whole)
         try:
-            while self.clock() < until and (piece := answer.read1(AT_ONCE)):
-                left -= len(piece)
+            while self.clock() < began + seconds and (piece := answer.read1(AT_ONCE)):
+                arrived += len(piece)
                 self._count(len(piece))
         finally:
-            self._end(max(0, left))
-        return left <= 0
+            self._end(max(0, whole - arrived))
+        is_whole = arrived >= whole
+        return LinkProbe(arrived, self.clock() - (asked_s if is_whole else began), is_whole)
 
     def note_round_trip(self, seconds: float) -> None:
         self._round_trip_s = seconds

@@ -11,7 +11,7 @@ from headrace.connect.wire.client import WireClient, WireReply, raise_refusal
 from headrace.connect.wire.rows import AFTER, PART, PARTS, UPTO, read_rows
 from headrace.connect.wire.snapshot_files import SnapshotPart
 from headrace.model.errors import ConnectError
-from headrace.model.link_counts import PROBE_FOR_S, LinkCounts
+from headrace.model.link_counts import PROBE_FOR_S, LinkCounts, LinkProbe
 from headrace.model.wish import CopyWish
 from headrace.run.push.engine import NotThereYet
 from headrace.run.push.exports import ChangesGone, Segment, SentChanges
@@ -52,8 +52,8 @@ class HttpPeer:
     def look_at_link(self) -> LinkCounts:
         return self.client.meter.look()
 
-    def probe_link(self, size: int) -> None:
-        self.client.probe("/v1/probe", {"bytes": size}, HEARD_WITHIN_S, PROBE_FOR_S)
+    def probe_link(self, size: int) -> LinkProbe | None:
+        return self.client.probe("/v1/probe", {"bytes": size}, HEARD_WITHIN_S, PROBE_FOR_S)
 
     def _ask_for_times(self, what: str, within_s: float = ANSWER_WITHIN_S) -> Mapping[str, int]:
         reply = self._ask(what, {}, within_s)
