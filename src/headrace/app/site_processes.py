@@ -49,7 +49,7 @@ from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises, write_forced
 from headrace.site.home import refuse_copy
 from headrace.site.last_status import FILE as STATUS_FILE
-from headrace.site.last_status import State
+from headrace.site.last_status import State, current_status
 from headrace.site.process import (
     SERVICE,
     ServiceProcess,
@@ -96,6 +96,14 @@ COMES_BACK = "it goes over to the newest plan when it is back; until then others
 def _open_growing(file: Path) -> BinaryIO:
     is_long = file.exists() and file.stat().st_size > MOST_SAID
     return open_private(file, os.O_TRUNC if is_long else os.O_APPEND)
+
+
+def _is_there(folder: Folder) -> bool:
+    """Whether a site's process runs and says so."""
+    if running_process(folder) is None:
+        return False
+    said = current_status(folder)
+    return said is None or said["service"]["state"] != State.UNRESPONSIVE
 
 
 def _used_sites(plan: Plan) -> tuple[str, ...]:
@@ -279,8 +287,10 @@ class Coordinator:
         return {site: measured for site, measured in found.items() if measured is not None}
 
     def find_down(self, now: float) -> frozenset[str]:
-        """A process that ends is started again: a site is down when that has not helped for a while."""
-        gone = [site for site in self.sites if running_process(site_folder(self.folder, site)) is None]
+        """A process that ends is started again: a site is down when that has not helped for a while. So is one whose
+        process stands still.
+        """
+        gone = [site for site in self.sites if not _is_there(site_folder(self.folder, site))]
         self._gone = {site: self._gone.get(site, now) for site in gone}
         return frozenset(site for site, since in self._gone.items() if now - since >= DOWN_S)
 

@@ -30,7 +30,7 @@ from headrace.model.events import Event
 from headrace.model.going_over import GoingOver
 from headrace.model.notes import SourceStopped, read_notes
 from headrace.model.options import ApplyWishes, RunEngine
-from headrace.model.plan import Plan, Rejection
+from headrace.model.plan import Plan, Rejection, settle_wishes
 from headrace.model.steps import Steps
 from headrace.model.words import shorten_message
 from headrace.observe.shown import ContractReadings
@@ -369,14 +369,15 @@ class ServiceHost:
     def _replan_until(self, end: threading.Event, look_every_s: float, measure: Measure) -> None:
         pause_s = look_every_s
         while not end.wait(pause_s):
-            started = time.perf_counter()
+            started_s = time.thread_time()
             try:
                 self._replan(end, measure, IDLE_LOOKS * look_every_s)
             except OSError as error:  # a full disk
                 log.warning("looking for a better plan failed: %s", error)
             except Exception:  # whatever it is: what runs goes on as it is
                 log.exception("looking for a better plan failed")
-            pause_s = max(look_every_s, (time.perf_counter() - started) / LOOKING)
+            # What waits for sites that load is no work: it must not keep anybody from looking at links.
+            pause_s = max(look_every_s, (time.thread_time() - started_s) / LOOKING)
 
     def _replan(self, end: threading.Event, measure: Measure, idle_s: float) -> None:
         """One look; none while somebody applies a plan. While no rows are pushed, measurements are taken less often."""
@@ -393,6 +394,8 @@ class ServiceHost:
                 measured = self._measure(measure)
                 write_measured(self.folder, measured)
                 go_over = partial(self._try_to_go_over, running, end)
+                if settle_wishes(running.plan.options, running.plan.catalogue).wide_area is not None:
+                    return  # what a mode has placed stays there
                 moved = self._replanning.step(running.plan, measured, go_over)
                 if moved is None:
                     self._refused.step(running.plan, measured, go_over)

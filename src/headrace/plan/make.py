@@ -78,7 +78,7 @@ def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] =
         return plan_views(carry_undeclared(catalogue, running), views, running.options)
     now = arrange_on_running(running, catalogue, views, held)
     if now is None:
-        return plan_views(catalogue, views, running.options)
+        return plan_views(carry_undeclared(catalogue, running), views, running.options)
     return plan_of(now, proven_best(now, cores_of_kept(now, now.catalogue)))
 
 

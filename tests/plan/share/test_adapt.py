@@ -275,6 +275,16 @@ def test_nobody_returns_to_a_link_before_it_is_calm():
     assert adapt(plan, later, calm, history) == proposal
 
 
+def test_a_link_of_which_nothing_is_known_any_more_is_calm():
+    plan = plan_for(wanted("sales", "asia", 60.0), wanted("bought_items", "asia", 60.0))
+    link = ">".join(crossing(plan))
+    watched, _ = after(plan, Measured(0, load={crossing(plan): 1.4}), 100.0)
+    assert not watched.is_calm(link, 1e9)
+    watched = look(watched, plan, Measured(1000.0))
+    assert not watched.is_calm(link, 1299.0)
+    assert watched.is_calm(link, 1300.0)
+
+
 def test_a_move_that_saves_little_is_not_worth_it():
     plan = plan_for(wanted("sales", "eu"))
     assert proposed(plan, Measured(0, rates={"orders": 70.0})) is None

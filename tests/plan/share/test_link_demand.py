@@ -33,6 +33,14 @@ def test_a_link_is_as_full_as_the_bytes_that_rows_take_on_it_make_it(share: floa
     assert found.capacity[ends] == pytest.approx(bytes_s / share)
 
 
+def test_a_link_over_which_nothing_comes_is_full_and_as_narrow_as_can_be() -> None:
+    now = arrangement_of(PLAN)
+    ends = next(iter(now.live.bill.link))
+    found = value_links(now, Measured(0.0), {ends: 0.0}, {ends: 20.0})
+    assert found.load[ends] > 0.9
+    assert 0.0 < found.capacity[ends] < 1.0
+
+
 def test_rows_that_were_never_sent_are_taken_to_shrink_as_others_do() -> None:
     now, (first, *_) = arrangement_of(PLAN), copies_of(PLAN)
     shares = find_sent_shares(now, {first: now.graph.vertices[first].width / 4})

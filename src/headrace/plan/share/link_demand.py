@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from headrace.model.catalogue import SLOWEST_LINK
 from headrace.model.plan import Operator
 from headrace.plan.share.arrangement import Arrangement
-from headrace.plan.share.revalue import Measured
+from headrace.plan.share.revalue import SLOWEST, Measured
 
 Ends = tuple[str, str]
 """(from, to)"""
@@ -63,7 +64,7 @@ def value_links(
     usual, traffic = shares.get(None, 1.0), now.live.bill.link
     capacity, load = dict[Ends, float](), dict(measured.load)
     for ends, bytes_s in carried.items():
-        capacity[ends] = bytes_s / remembered.get(ends, shares.get(ends, usual))
-        if bytes_s > 0.0:
-            load[ends] = traffic.get(ends, 0.0) * shares.get(ends, usual) / bytes_s
+        carries = max(SLOWEST_LINK, bytes_s)  # over one that is cut nothing comes at all
+        capacity[ends] = max(SLOWEST_LINK, carries / remembered.get(ends, shares.get(ends, usual)))
+        load[ends] = min(SLOWEST, traffic.get(ends, 0.0) * shares.get(ends, usual) / carries)
     return replace(measured, capacity=capacity, load=load)

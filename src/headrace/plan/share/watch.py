@@ -74,7 +74,9 @@ def watch(before: ConditionWatch, plan: Plan, now: Arrangement, measured: Measur
     """The watch after one more look. `now` is the plan as measured."""
     clock_s = measured.clock_s
     holding = conditions(plan, now, measured)
-    calm = (f"{src}>{dst}" for (src, dst), load in measured.load.items() if load < CALM)
+    # A link that nobody knows anything of is calm: contracts that have left it are all that could be sent over it.
+    links = {(link.src, link.dst) for link in plan.catalogue.links} | measured.load.keys()
+    calm = (f"{src}>{dst}" for src, dst in sorted(links) if measured.load.get((src, dst), 0.0) < CALM)
     return ConditionWatch(
         {condition: before.since.get(condition, clock_s) for condition in holding},
         {link: before.calm_since.get(link, clock_s) for link in calm},
