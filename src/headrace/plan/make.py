@@ -6,15 +6,16 @@ counter-offer, and the others are planned as if it were not there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal
-from headrace.model.plan import Plan, PlannedBlock, PlanOptions, settle_wishes
+from headrace.model.plan import USUAL_WISHES, Plan, PlannedBlock, PlanOptions, settle_wishes
 from headrace.model.plan_modes import ContractOrder, Sharing, WideArea
 from headrace.plan.cores import cores_of, make_planned_block
 from headrace.plan.figures import plan_of, score
+from headrace.plan.in_parts import Views, choose_in_parts, is_better_plan
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.carry import carry_undeclared
@@ -30,9 +31,6 @@ from headrace.plan.share.scarce import find_scarce, spare_scarce_links
 from headrace.plan.share.ways import ROUNDING, fix_ways, keep_ways, leave_ways, place_either_way, ways_of
 from headrace.plan.statistics import CoreStatistics
 from headrace.plan.views import views_of
-
-Views = Mapping[str, tuple[Block, ...] | Refusal]
-"""The blocks of every view, inner ones first; or why it is not maintained."""
 
 
 def make_plan(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - options are frozen
@@ -64,7 +62,22 @@ def _make_plan_with_feeds(catalogue: Catalogue, options: PlanOptions) -> Plan:
 
 def plan_declared(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - they are frozen
     """The plan of the contracts of a catalogue alone."""
-    return plan_views(catalogue, views_of(catalogue), options)
+    views = views_of(catalogue)
+    now = plan_views(catalogue, views, options)
+    in_parts = _choose_in_parts(catalogue, views, options)
+    if not in_parts:
+        return now
+    then = plan_views(catalogue, {**views, **in_parts}, options)
+    return then if is_better_plan(then, now) else now
+
+
+def _choose_in_parts(
+    catalogue: Catalogue, views: Views, options: PlanOptions, running: Plan | None = None
+) -> dict[str, tuple[Block, ...]]:
+    """Views that are better aggregated in parts. Ways of planning that others have published know no such choice."""
+    if settle_wishes(options, catalogue) != USUAL_WISHES:
+        return {}
+    return choose_in_parts(catalogue, views, lambda alone, forms: plan_views(alone, forms, options), running)
 
 
 def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] = ()) -> Plan:
@@ -76,6 +89,7 @@ def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] =
     views = views_of(catalogue)
     if settle_wishes(running.options, catalogue).wide_area is not None and not held:
         return plan_views(carry_undeclared(catalogue, running), views, running.options)
+    views = {**views, **_choose_in_parts(carry_undeclared(catalogue, running), views, running.options, running)}
     now = arrange_on_running(running, catalogue, views, held)
     if now is None:
         return plan_views(carry_undeclared(catalogue, running), views, running.options)
