@@ -1,8 +1,13 @@
-"""Brings files of follows and events into a feed that takes them itself. Its project must have run once."""
+"""Brings files of follows and events into a feed that takes them itself. Its project must have run once.
+
+All columns of a CSV are read as texts: whoever guesses what they hold by the first rows takes `007` for the number 7,
+and stops in the middle of a file that goes on with names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +17,12 @@ from pyarrow import csv, parquet
 
 from headrace.model.errors import UsageError
 from headrace.model.feed_names import API_EVENTS, API_FOLLOWS
-from headrace.site.feeds.posting import change_follows, write_events
+from headrace.site.feeds.posting import change_follows, read_time, write_events
 from headrace.site.folder import Folder
 
 ROWS_AT_ONCE = 50_000
 TEXT, TIME = pa.string(), pa.timestamp("us")
+AGAIN = "import the file again when it has been mended: nothing is there twice"
 
 
 def import_feed(
@@ -30,44 +36,62 @@ def import_feed(
     if running is None:
         raise UsageError(f'the project in "{directory}" has never run', "start it with `headrace up`")
     done = {"follows": 0, "events": 0}
-    for rows in _read(follows, tuple(API_FOLLOWS)):
+    for rows in read_rows(follows, tuple(API_FOLLOWS)):
         change_follows(folder, running.catalogue, feed, rows)
         done["follows"] += len(rows)
         say(f"{done['follows']:,} follows")
-    for rows in _read(events, tuple(API_EVENTS)):
+    for rows in read_rows(events, tuple(API_EVENTS)):
         write_events(folder, running.catalogue, feed, rows)
         done["events"] += len(rows)
         say(f"{done['events']:,} events")
     return {"feed": feed, **done}
 
 
-def _read(file: Path | None, columns: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
+def read_rows(file: Path | None, columns: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows of a file, many at a time; none without a file. Raises `UsageError` for what is no row."""
     if file is None:
         return
     try:
         first = 1
-        for batch in _batches(file):
+        for batch in _batches(file, columns):
             table = pa.Table.from_batches([batch])
             missing = [name for name in columns if name not in table.column_names]
             if missing:
                 raise UsageError(f'"{file}" has no column {", ".join(missing)}', f"it needs {', '.join(columns)}")
-            arrays = [pc.cast(table.column(name), TIME if name == "time" else TEXT) for name in columns]
-            rows = list(zip(*(array.to_pylist() for array in arrays), strict=True))
-            for number, row in enumerate(rows, first):
+            found = {name: _read_column(table.column(name), name == "time") for name in columns}
+            for number, row in enumerate(zip(*found.values(), strict=True), first):
                 if empty := [name for name, value in zip(columns, row, strict=True) if not value and name != "body"]:
-                    raise UsageError(
-                        f'row {number} of "{file}" has no {", ".join(empty)}',
-                        "import the file again when it has: nothing is there twice",
-                    )
+                    raise UsageError(f'row {number} of "{file}" has no {", ".join(empty)}', AGAIN)
+            if "time" in found:
+                found["time"] = list(_read_times(found["time"], file, first))
+            rows = list(zip(*found.values(), strict=True))
             yield rows
             first += len(rows)
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UsageError(f'"{file}" cannot be read: {error}', "Parquet or CSV with a header") from error
 
 
-def _batches(file: Path) -> Iterator[pa.RecordBatch]:
+def _read_column(column: pa.ChunkedArray, is_time: bool) -> list[Any]:
+    """Texts, and times as far as the file has them as such."""
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    values: list[Any] = pc.cast(column, TIME if is_time and not is_text else TEXT).to_pylist()
+    return values
+
+
+def _read_times(values: Sequence[datetime | str], file: Path, first: int) -> Iterator[datetime]:
+    for number, value in enumerate(values, first):
+        try:
+            yield read_time(value) if isinstance(value, str) else value
+        except UsageError as error:
+            raise UsageError(f'row {number} of "{file}": {error.message}', f"{error.hint}; {AGAIN}") from None
+
+
+def _batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if file.suffix.lower() == ".csv":
-        with csv.open_csv(file) as opened:
+        with csv.open_csv(file) as header:
+            known = [name for name in columns if name in header.schema.names]
+        as_texts = csv.ConvertOptions(column_types=dict.fromkeys(known, TEXT), include_columns=known)
+        with csv.open_csv(file, convert_options=as_texts) as opened:
             for batch in opened:
                 yield from (batch.slice(at, ROWS_AT_ONCE) for at in range(0, batch.num_rows, ROWS_AT_ONCE))
     else:
