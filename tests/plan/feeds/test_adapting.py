@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from headrace.observe.feed_rates import FadingCounts
 from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.adapting import CALM_WINDOWS, FEWEST_READS, FeedState, FeedWindow, next_flips, start_feed
 from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.controller import Goal, ThresholdOutcome
 from headrace.plan.feeds.cost import price
-from headrace.plan.feeds.instance import Feeds
+from headrace.plan.feeds.instance import Feeds, Model, Pricing
 from headrace.plan.feeds.per_pair import decide_pairs
 from tests.plan.feeds.test_controller import mean_pulls, random_feeds
 
@@ -71,6 +73,25 @@ def test_a_burst_is_read_at_once_and_stored_again_when_it_is_over() -> None:
     assert set(feeds.producer[then.flips.stop_storing].tolist()) == {loudest}
     after = next_flips(then.state, feeds, quiet(feeds), None)
     assert stored_by(after.state, feeds, loudest) == before
+
+
+def test_somebody_who_says_something_once_an_hour_is_in_no_burst() -> None:
+    """One event reads as one in fourteen seconds, if that is all the time one looks at."""
+    usual, late = FadingCounts(3600.0, 0.0), FadingCounts(10.0, 0.0)
+    usual.resume({0: 1.0}, 5000.0)
+    one, pricing = np.zeros(1, np.int64), Pricing(Model.RPC)
+    state, flips = None, 0
+    for window in range(240):
+        posts = {0: 1.0} if window in (60, 180) else {}
+        for counts in (usual, late):
+            counts.add(posts, 30.0 * (window + 1))
+        rates, reads = Amounts(usual.rates(1)), Amounts(np.array([0.01]))
+        prices = Amounts.constant(Fraction(3), 1), Amounts.constant(Fraction(1), 1)
+        feeds = Feeds(rates, reads, *prices, one, one, pricing)
+        state = state or start_feed(feeds, decide_pairs(feeds))
+        step = next_flips(state, feeds, replace(quiet(feeds), burst_rate=late.rates(1, like_others_s=0.0)), None)
+        state, flips = step.state, flips + len(step.flips.start_storing) + len(step.flips.stop_storing)
+    assert flips <= 2 and state is not None and state.ahead.all()
 
 
 def least(feeds: Feeds) -> BoolArray:

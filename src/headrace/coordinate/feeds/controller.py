@@ -26,7 +26,7 @@ from headrace.model.feed_plan import PlannedPrices
 from headrace.model.log import Log
 from headrace.observe.feed_rates import FadingCounts
 from headrace.plan.exact_numbers import BoolArray
-from headrace.plan.feeds.adapting import BURST, FeedState, FeedStep, FeedWindow, next_flips
+from headrace.plan.feeds.adapting import FeedState, FeedStep, FeedWindow, find_bursts, next_flips
 from headrace.plan.feeds.amounts import Amounts, Positions
 from headrace.plan.feeds.controller import Goal, ThresholdOutcome
 from headrace.plan.feeds.hysteresis import Changes
@@ -40,8 +40,6 @@ from headrace.site.feeds.reads import ReadsOfFeed
 HALF_LIFE_S, BURST_HALF_LIFE_S = 3600.0, 10.0
 READS, EVENTS, COLLECTED = "reads", "events", "seconds"
 """Kinds of counters in the store; the last says in how many seconds the others were collected."""
-LEAST_RATE = 0.1
-"""Events per second below which nobody bursts, however little they said before."""
 USUAL_QUANTILE = 0.95
 """Of reads, for feeds without a target."""
 
@@ -218,7 +216,7 @@ class FeedController:
         feeds = self._at_rates(self._pairs)
         if not len(feeds):
             return None
-        latency_s = reads.find_quantile(self.quantile)
+        latency_s, slowness = measure_latency(self.targets, reads)
         burst_rate = self._burst.rates(len(self.producers), like_others_s=0.0)
         window = FeedWindow(burst_rate, latency_s, len(reads.seconds), lag_s / self.freshness_s)
         # Somebody may have posted or read since whom nobody follows, and who follows nobody.

@@ -30,6 +30,11 @@ MOVED = 0.1
 BURST = 5.0
 """How many times its usual rate a producer says something in a burst."""
 
+LEAST_RATE = 0.1
+"""Events per second below which nobody bursts, however little they said before: over seconds, a single event reads as
+many times the rate of somebody who says little.
+"""
+
 FEWEST_READS = 200
 """In a window, before its latency says anything."""
 
@@ -96,8 +101,14 @@ def next_flips(state: FeedState, feeds: Feeds, window: FeedWindow, goal: Goal | 
 
 def _with_bursts(feeds: Feeds, window: FeedWindow) -> Feeds:
     usual = feeds.event_rate.near
-    bursts = window.burst_rate > BURST * usual
+    bursts = find_bursts(window.burst_rate, usual)
     return replace(feeds, event_rate=Amounts(np.where(bursts, window.burst_rate, usual))) if bursts.any() else feeds
+
+
+def find_bursts(burst_rate: FloatArray, usual: FloatArray) -> BoolArray:
+    """Which producers say much more than usual."""
+    bursts: BoolArray = burst_rate > BURST * np.maximum(usual, LEAST_RATE)
+    return bursts
 
 
 def _find_moved(before: FloatArray, now: FloatArray) -> Positions:
