@@ -63,7 +63,7 @@ def test_a_parquet_file_has_types_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line, what",
+    ("line", "what"),
     [
         ("bob,2,soon,x", '^row 2 of ".*": "soon" is not a time'),
         ("bob,2,,x", '^row 2 of ".*" has no time'),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.app.explaining import explain_running
-from headrace.coordinate.feeds.controller import FeedController
+from headrace.coordinate.feeds.controller import FeedController, measure_latency
 from headrace.coordinate.feeds.deciding import FeedDeciding
 from headrace.coordinate.host import ServiceHost
 from headrace.doors.api.metrics import metrics_text
@@ -18,11 +18,13 @@ from headrace.doors.cli.feed_text import why_pair_text
 from headrace.model.errors import UnknownName
 from headrace.model.event_wire import EventsAsked
 from headrace.model.explanation import WhyPair
+from headrace.plan.feeds.controller import ThresholdOutcome
 from headrace.site.feeds.pages import FeedPages
+from headrace.site.feeds.reads import ReadsOfFeed
 from headrace.site.service import Service
 from headrace.site.troubles import DECISION
 from tests.running.running_project import until
-from tests.running.test_feed_pages import Social, shown
+from tests.running.test_feed_pages import PROJECT, Social, shown
 
 
 @pytest.fixture
@@ -103,6 +105,38 @@ def test_why_tells_of_a_running_pair_as_it_was_decided(social: Social) -> None:
             with pytest.raises(UnknownName, match='"anna" does not follow "nobody" in feed "home"'):
                 explain_running(host, "home:anna<-nobody")
             assert 'headrace_feed_flips_total{feed="home"} 1.0' in metrics_text(host)
+
+
+def test_of_several_targets_the_one_that_is_missed_by_most_counts() -> None:
+    most_are_quick = ReadsOfFeed({}, (0.005,) * 90 + (0.1,) * 10)
+    for targets, latency_s, slowness in (
+        ({"mean": 0.01, "p95": 0.05}, 0.1, 2.0),
+        ({"mean": 0.01}, 0.0145, 1.45),
+        ({"mean": 0.01, "p95": 0.2}, 0.0145, 1.45),
+        ({"p50": 0.01, "p99.9": 0.4}, 0.005, 0.5),
+        ({}, 0.1, 0.0),
+    ):
+        assert measure_latency(targets, most_are_quick) == pytest.approx((latency_s, slowness))
+    assert measure_latency({"mean": 0.01, "p95": 0.05}, ReadsOfFeed({}, ()))[1] == 0.0
+
+
+def test_a_feed_that_is_seldom_read_follows_its_latency_too_once_there_are_enough_reads(social: Social) -> None:
+    """Between two decisions there are never as many reads as it takes to say something."""
+    wanted = PROJECT.replace("limit: 4", "limit: 4, latency: {mean: 100 ms, p95: 60 s}")
+    (social.folder.project / "headrace.yml").write_text(wanted)
+    with social.running() as service, deciding(service, social) as feeds:
+        social.follow("anna", "bob")
+        social.post("bob", 1)
+        social.until_equal(service, "sees the first post")
+        reads = service.feed_pages.reads
+
+        def is_told() -> bool:
+            for seconds in (0.001, 0.001, 0.001, 0.001, 1.0):
+                reads.note("home", "anna", seconds)
+            last = feeds.tell().get("home")
+            return last is not None and last.outcome is ThresholdOutcome.UNREACHABLE
+
+        until(is_told, "that all pairs are stored ahead, and reads are still too slow", every_s=0.03)
 
 
 def test_decisions_that_fail_are_a_trouble_until_they_work(social: Social, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,8 @@ class FeedHappening(Happening):
 @dataclass(frozen=True, slots=True)
 class PairsFlipped(FeedHappening):
     """Some pairs of a feed are stored ahead from now on, and others are read; `pairs` there are in all, of which
-    `ahead` are stored ahead now. Rates are sums over all producers and all consumers, `latency_s` that of the promised
-    share.
+    `ahead` are stored ahead now. Rates are sums over all producers and all consumers, `latency_s` that of the target
+    that is missed by most.
     """
 
     name: ClassVar[str] = "pairs flipped"

@@ -20,7 +20,7 @@ from tests.plan.feeds.test_controller import mean_pulls, random_feeds
 
 
 def quiet(feeds: Feeds, **more: float) -> FeedWindow:
-    usual = {"latency_s": 0.0, "reads": 0, "lateness": 0.0}
+    usual = {"slowness": 0.0, "reads": 0, "lateness": 0.0}
     return FeedWindow(feeds.event_rate.near, **{**usual, **more})  # type: ignore[arg-type]
 
 
@@ -101,23 +101,23 @@ def least(feeds: Feeds) -> BoolArray:
 def test_a_latency_target_is_met_within_ten_windows_and_never_reads_what_cost_alone_stores() -> None:
     feeds = random_feeds(5)
     state = start_feed(feeds, least(feeds))
-    goal = Goal(limit=mean_pulls(feeds, state.ahead) / 2)
+    goal = mean_pulls(feeds, state.ahead) / 2
     for _ in range(10):
         step = next_flips(
-            state, feeds, quiet(feeds, latency_s=mean_pulls(feeds, state.ahead), reads=FEWEST_READS), goal
+            state, feeds, quiet(feeds, slowness=mean_pulls(feeds, state.ahead) / goal, reads=FEWEST_READS), Goal()
         )
         state = step.state
         assert (state.ahead >= state.by_cost).all()
-    assert mean_pulls(feeds, state.ahead) <= goal.limit
-    held = next_flips(state, feeds, quiet(feeds, latency_s=9.0, reads=FEWEST_READS - 1), goal)
+    assert mean_pulls(feeds, state.ahead) <= goal
+    held = next_flips(state, feeds, quiet(feeds, slowness=9.0, reads=FEWEST_READS - 1), Goal())
     assert np.array_equal(held.state.ahead, state.ahead), "a handful of reads says nothing"
 
 
 def test_a_target_that_storing_everything_does_not_meet_is_said_to_be_unreachable() -> None:
     feeds = random_feeds(6)
-    state, goal = start_feed(feeds, least(feeds)), Goal(limit=0.5)
+    state = start_feed(feeds, least(feeds))
     for _ in range(20):
-        state = next_flips(state, feeds, quiet(feeds, latency_s=1.0, reads=FEWEST_READS), goal).state
+        state = next_flips(state, feeds, quiet(feeds, slowness=2.0, reads=FEWEST_READS), Goal()).state
     assert state.outcome is ThresholdOutcome.UNREACHABLE and state.ahead.all()
 
 

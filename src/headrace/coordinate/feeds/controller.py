@@ -26,7 +26,7 @@ from headrace.model.feed_plan import PlannedPrices
 from headrace.model.log import Log
 from headrace.observe.feed_rates import FadingCounts
 from headrace.plan.exact_numbers import BoolArray
-from headrace.plan.feeds.adapting import FeedState, FeedStep, FeedWindow, find_bursts, next_flips
+from headrace.plan.feeds.adapting import FEWEST_READS, FeedState, FeedStep, FeedWindow, find_bursts, next_flips
 from headrace.plan.feeds.amounts import Amounts, Positions
 from headrace.plan.feeds.controller import Goal, ThresholdOutcome
 from headrace.plan.feeds.hysteresis import Changes
@@ -42,6 +42,7 @@ READS, EVENTS, COLLECTED = "reads", "events", "seconds"
 """Kinds of counters in the store; the last says in how many seconds the others were collected."""
 USUAL_QUANTILE = 0.95
 """Of reads, for feeds without a target."""
+MEAN = "mean"
 
 
 @dataclass(slots=True)
@@ -82,7 +83,8 @@ class FeedPairs:
 class FeedDecisions:
     """What was decided last about a feed, at which rates and prices (`feeds`) and why (`state`): of pairs, some are
     `ahead`. `started` are stored ahead since, `ended` are not any more; `flips` are all of this service. `consumers`
-    and `producers` are of its pairs; `shed` are producers that are read because the store was late.
+    and `producers` are of its pairs; `latency_s` is that of the target that is missed by most; `shed` are producers
+    that are read because the store was late.
     """
 
     feeds: Feeds
@@ -133,8 +135,8 @@ class FeedController:
     reading: FeedLogs
     decisions: Source
     freshness_s: float
-    goal: Goal | None
-    quantile: float
+    targets: Mapping[str, float]
+    """Seconds that reads may take, by `mean` or a percentile such as `p95`."""
     prices: PlannedPrices
     write: Callable[[Source, Sequence[Any], Sequence[Any]], None]
     started_s: float
@@ -198,7 +200,7 @@ class FeedController:
         """Whether somebody says much more than usual: then there is no time to wait."""
         count = len(self.producers)
         burst_rate = self._burst.rates(count, like_others_s=0.0)
-        return bool((burst_rate > BURST * np.maximum(self._events.rates(count), LEAST_RATE)).any())
+        return bool(find_bursts(burst_rate, self._events.rates(count)).any())
 
     # What is decided
 
@@ -218,10 +220,10 @@ class FeedController:
             return None
         latency_s, slowness = measure_latency(self.targets, reads)
         burst_rate = self._burst.rates(len(self.producers), like_others_s=0.0)
-        window = FeedWindow(burst_rate, latency_s, len(reads.seconds), lag_s / self.freshness_s)
+        window = FeedWindow(burst_rate, slowness, len(reads.seconds), lag_s / self.freshness_s)
         # Somebody may have posted or read since whom nobody follows, and who follows nobody.
         state = _with_room(self._state, len(self.producers), len(self.consumers))
-        step = next_flips(state, feeds, window, self.goal)
+        step = next_flips(state, feeds, window, Goal() if self.targets else None)
         self._write(step.flips)
         self._state = step.state  # only what was written is decided
         self.last = self._tell(step, feeds, latency_s, lag_s, now_s)
@@ -321,9 +323,21 @@ def add_counters(reader: FeedReader, counted: dict[str, dict[str, float]], now_s
             reader.add_counts(kind, counts, now_s, HALF_LIFE_S)
 
 
-def find_goal(latency: Mapping[str, float]) -> tuple[Goal | None, float]:
-    """The target of a feed, and of which share of its reads; a mean is taken for that of half of them."""
-    if not latency:
-        return None, USUAL_QUANTILE
-    name, limit_s = min(latency.items(), key=lambda one: one[1])
-    return Goal(limit_s), 0.5 if name == "mean" else float(name.removeprefix("p")) / 100
+def measure_latency(targets: Mapping[str, float], reads: ReadsOfFeed) -> tuple[float, float]:
+    """Seconds of the target that is missed by most, and how many times its limit that is; all targets are to be met.
+
+    Without a target, those of the usual share of reads, which are never too slow.
+    """
+    if not targets:
+        return reads.find_quantile(USUAL_QUANTILE), 0.0
+    measured = {
+        name: reads.mean_s if name == MEAN else reads.find_quantile(float(name.removeprefix("p")) / 100)
+        for name in targets
+    }
+    worst = max(targets, key=lambda name: measured[name] / targets[name])
+    return measured[worst], measured[worst] / targets[worst]
+
+
+def keep_reads(reads: ReadsOfFeed) -> ReadsOfFeed:
+    """Those that count at the next decision as well: too few say nothing, until there are more."""
+    return reads if len(reads.seconds) < FEWEST_READS else ReadsOfFeed({}, ())

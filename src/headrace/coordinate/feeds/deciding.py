@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.coordinate.feeds.controller import FeedController, FeedDecisions, add_counters, find_goal
+from headrace.coordinate.feeds.controller import FeedController, FeedDecisions, add_counters, keep_reads
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import ConnectError, HeadraceError
 from headrace.model.explanation import PairRates
@@ -42,7 +42,7 @@ class _Deciding:
     controller: FeedController
     reader: FeedReader
     reads: ReadsOfFeed
-    """Since it was decided last."""
+    """Of which pages took so long: since there were last enough of them to decide by."""
     decide_at_s: float
 
 
@@ -141,14 +141,12 @@ class FeedDeciding:
 
     def _begin(self, plan: Plan, kept: KeptFeed, target: FeedTarget) -> _Deciding:
         feed, now_s = kept.feed, self.clock() / SECOND
-        goal, quantile = find_goal(feed.latency)
         controller = FeedController(
             feed.name,
             kept.reading,
             plan.catalogue.sources[name_decisions(feed.name)],
             feed.freshness_s,
-            goal,
-            quantile,
+            feed.latency,
             self.prices(plan.catalogue, kept),
             lambda source, start, stop: write_rows(self.folder, source, start, stop),
             now_s,
@@ -176,7 +174,7 @@ class FeedDeciding:
             decided = one.controller.decide(pairs, self.store, one.reads, lag_s, now / SECOND)
             if decided is not None and (decided.started or decided.ended):
                 self.journal.emit(_tell_flips(one.kept.feed.name, decided, now))
-            one.reads, one.decide_at_s = ReadsOfFeed({}, ()), time.monotonic() + DECIDE_EVERY_S
+            one.reads, one.decide_at_s = keep_reads(one.reads), time.monotonic() + DECIDE_EVERY_S
 
     def _forget(self, name: str) -> None:
         one = self._deciding.pop(name, None)

@@ -45,12 +45,12 @@ CALM_WINDOWS = 3
 @dataclass(frozen=True, slots=True)
 class FeedWindow:
     """What was measured: events per second of late (`burst_rate`, over seconds; the rates of `feeds` are over an hour),
-    seconds of the percentile that was promised and of how many reads, and how many times its freshness the fan-out was
-    late at most (above 1 is too late).
+    how many times its limit the latency took that misses its limit by most (above 1 is too slow) and in how many reads,
+    and how many times its freshness the fan-out was late at most (above 1 is too late).
     """
 
     burst_rate: FloatArray
-    latency_s: float
+    slowness: float
     reads: int
     lateness: float
 
@@ -128,9 +128,9 @@ def _follow_latency(
     if goal is None:
         return Threshold(), ThresholdOutcome.HELD, np.zeros(len(feeds), dtype=np.bool_)
     score = scores(feeds, by_cost)
-    threshold, outcome = state.threshold, ThresholdOutcome.HELD
+    threshold, outcome = state.threshold, state.outcome  # of when there were last enough reads
     if window.reads >= FEWEST_READS:
-        step = adapt(threshold, window.latency_s, goal, np.sort(score[np.isfinite(score)]))
+        step = adapt(threshold, window.slowness, goal, np.sort(score[np.isfinite(score)]))
         threshold, outcome = step.threshold, step.outcome
     return threshold, outcome, apply_threshold(score, threshold)
 

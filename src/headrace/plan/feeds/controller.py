@@ -37,9 +37,11 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`limit` seconds for the percentile that is measured; below `(1 - slack) * limit` cost is saved again."""
+    """`limit` for whatever is measured, by itself the share of its own limit that a latency takes; below
+    `(1 - slack) * limit` cost is saved again.
+    """
 
-    limit: float
+    limit: float = 1.0
     slack: float = 0.2
     first_batch: int = 1
 

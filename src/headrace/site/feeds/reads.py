@@ -22,6 +22,11 @@ class ReadsOfFeed:
     counts: Mapping[str, int]
     seconds: tuple[float, ...]
 
+    @property
+    def mean_s(self) -> float:
+        """0 if there was no read."""
+        return sum(self.seconds) / len(self.seconds) if self.seconds else 0.0
+
     def find_quantile(self, share: float) -> float:
         """The seconds within which a share of reads was answered; 0 if there was none."""
         ordered = sorted(self.seconds)
