@@ -35,6 +35,7 @@ from headrace.run.feeds.page import (
 )
 from headrace.run.ports import FeedReader, FeedStore
 from tests.connect.feed_world import (
+    BEGIN,
     CONSUMERS,
     IDS,
     PARTS,
@@ -325,6 +326,34 @@ def read_old_page(
         assert len(kept) == keep and oldest == kept[-1] and (floor is None or oldest > floor)
     older = tuple(one for one in every if one.producer in ends)
     return make_page(rules, replace(read, entries=(*read.entries, *older)), cursor)
+
+
+def test_where_events_end_is_asked_only_of_those_who_have_posted_since(place):
+    """Sixty are followed, and three have posted since the last place on the page; one of them as often as is kept."""
+    quiet = [(f"p{number}", number, id_) for number in range(60) for id_ in "ab"]
+    recent = [("p7", 101, "c"), ("p8", 102, "c"), *(("p9", 103 + nth, id_) for nth, id_ in enumerate("cdefghij"))]
+    events = [one for one in quiet if one[0] != "p9"] + recent
+    world = a_world(*events, follows={("anna", f"p{number}"): number % 2 == 0 for number in range(60)})
+    fill(place, world)
+    reader, floor = place.open_reader(), (BEGIN + 100 * SECOND, "")
+    reader.read_ends("anna", world.t, KEEP, floor)
+    before = count_looks(reader)
+    assert reader.read_ends("anna", world.t, KEEP, floor) == {"p9": (BEGIN + 103 * SECOND, "c")}
+    assert count_looks(reader) - before <= 6
+    assert reader.read_ends("anna", world.t, 2).keys() == {f"p{number}" for number in range(60)}, "without a floor, all"
+
+
+def count_looks(reader: FeedReader) -> int:
+    """How often events of a producer were looked up until now."""
+    if isinstance(reader, RedisFeedReader):
+        return int(reader._connect().info("commandstats")["cmdstat_zrange"]["calls"])
+    assert isinstance(reader, PostgresFeedReader)
+    session = reader._connect()
+    session.execute("SELECT pg_stat_force_next_flush()")
+    found = session.execute(
+        "SELECT idx_scan FROM pg_stat_all_tables WHERE relid = 'headrace_feeds.home_events'::regclass"
+    )
+    return int(found.fetchall()[0]["idx_scan"])
 
 
 def check_pages(reader: FeedReader, rules: PageRules, world: FeedWorld, clocks: dict[int, int]) -> None:

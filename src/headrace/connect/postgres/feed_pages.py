@@ -150,14 +150,31 @@ PAGES_OF_MANY: Mapping[tuple[bool, bool], LiteralString] = {
 }
 
 _VISIBLE: LiteralString = "v.from_t <= %(t)s::bigint AND %(t)s::bigint < v.to_t"
+_FLOOR: LiteralString = '(%(floor_ts)s::bigint, %(floor_id)s::text COLLATE "C")'
+_FOLLOWED: LiteralString = f"""
+FROM {{pairs}} p CROSS JOIN clock
+WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND NOT p.producer = ANY ({HIDDEN})"""
+# Whoever has said nothing since the floor has nothing above it: only the others are looked at. For those who follow
+# many, they are found by walking newest places, at most so many steps.
 ENDS: LiteralString = f"""
 WITH clock AS MATERIALIZED (SELECT t FROM {{parts}} WHERE part = %(part)s AND t = %(t)s),
-spent AS MATERIALIZED (
-    SELECT p.producer FROM {{pairs}} p CROSS JOIN clock CROSS JOIN LATERAL (
-        SELECT v.ts, v.id FROM {{events}} v WHERE v.producer = p.producer AND {_VISIBLE} ORDER BY v.ts, v.id LIMIT 1
-    ) oldest
-    WHERE p.part = %(part)s AND p.consumer = %(consumer)s AND NOT p.producer = ANY ({HIDDEN})
-        AND (oldest.ts, oldest.id) > (%(floor_ts)s::bigint, %(floor_id)s::text COLLATE "C")
+few AS MATERIALIZED (SELECT p.producer {_FOLLOWED} LIMIT %(most)s::bigint),
+walked AS MATERIALIZED (
+    SELECT n.producer FROM {{newest}} n WHERE (n.ts, n.id) > {_FLOOR} AND (SELECT count(*) FROM few) >= %(most)s
+    ORDER BY n.ts DESC, n.id DESC LIMIT %(steps)s
+), recent AS (
+    SELECT few.producer FROM few CROSS JOIN LATERAL (
+        SELECT FROM {{newest}} n WHERE n.producer = few.producer AND (n.ts, n.id) > {_FLOOR} LIMIT 1
+    ) n WHERE (SELECT count(*) FROM few) < %(most)s
+    UNION ALL SELECT walked.producer FROM walked CROSS JOIN LATERAL (
+        SELECT {_FOLLOWED} AND p.producer = walked.producer LIMIT 1
+    ) p WHERE (SELECT count(*) FROM walked) < %(steps)s
+    UNION ALL SELECT p.producer {_FOLLOWED} AND (SELECT count(*) FROM walked) >= %(steps)s
+), spent AS MATERIALIZED (
+    SELECT recent.producer FROM recent CROSS JOIN LATERAL (
+        SELECT v.ts, v.id FROM {{events}} v WHERE v.producer = recent.producer AND {_VISIBLE}
+        ORDER BY v.ts, v.id LIMIT 1
+    ) oldest WHERE (oldest.ts, oldest.id) > {_FLOOR}
 )
 SELECT clock.t, e.producer, e.ts, e.id FROM clock LEFT JOIN (
     SELECT spent.producer, last.ts, last.id FROM spent CROSS JOIN LATERAL (

@@ -154,7 +154,8 @@ class PostgresFeedReader:
 
     def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
         floor_ts, floor_id = floor or (-OPEN, "")
-        said = {"part": part_of(consumer), "consumer": consumer, "t": t, "keep": keep}
+        said: dict[str, object] = {"part": part_of(consumer), "consumer": consumer, "t": t, "keep": keep}
+        said |= {"most": self.most_few + 1, "steps": self.steps}
         rows = self._fetch(ENDS, {**said, "floor_ts": floor_ts, "floor_id": floor_id})
         if not rows:
             return None

@@ -191,6 +191,22 @@ local function visit_followed(visit)
     if not hidden[followed[n]] then visit(followed[n], followed[n + 1]) end
   end
 end
+local N = F .. ':{events}:n'
+local function visit_newest(is_wanted, visit)  -- followed producers that have events, by the time of their newest
+  local asked = {}
+  local function visit_asked()
+    if #asked == 0 then return end
+    for n, newest in ipairs(redis.call('ZMSCORE', N, unpack(asked))) do
+      if newest then visit(asked[n], tonumber(newest)) end
+    end
+    asked = {}
+  end
+  visit_followed(function(producer, state)
+    if is_wanted(state) then asked[#asked + 1] = producer end
+    if #asked == 1000 then visit_asked() end
+  end)
+  visit_asked()
+end
 local function find_version(producer, ts, id)
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', own(producer, 'e'), ts, ts)) do
     local own, from, to = cut(member)
@@ -348,7 +364,7 @@ end
 local function walk()  -- the newest of all producers, until nobody else can be on the page; false if that takes long
   local steps, chunk = 0, 100
   while steps < said.steps do
-    local some = redis.call('ZREVRANGE', F .. ':{events}:n', steps, steps + chunk - 1, 'WITHSCORES')
+    local some = redis.call('ZREVRANGE', N, steps, steps + chunk - 1, 'WITHSCORES')
     for n = 1, #some, 2 do
       local state = not hidden[some[n]] and redis.call('HGET', P .. 'p:' .. said.consumer, some[n])
       if state and (ceiling or not is_ahead(state)) then push(some[n], tonumber(some[n + 1])) end
@@ -360,19 +376,7 @@ local function walk()  -- the newest of all producers, until nobody else can be 
   return false
 end
 local function look_at_all()
-  local asked = {}
-  local function push_asked()
-    if #asked == 0 then return end
-    for n, newest in ipairs(redis.call('ZMSCORE', F .. ':{events}:n', unpack(asked))) do
-      if newest then push(asked[n], tonumber(newest)) end
-    end
-    asked = {}
-  end
-  visit_followed(function(producer, state)
-    if ceiling or not is_ahead(state) then asked[#asked + 1] = producer end
-    if #asked == 1000 then push_asked() end
-  end)
-  push_asked()
+  visit_newest(function(state) return ceiling or not is_ahead(state) end, push)
   merge(-math.huge)
 end
 start_heap()
@@ -405,23 +409,38 @@ if t ~= said.t then return {} end
 local floor = said.floor and {tonumber(said.floor[1]), said.floor[2], ''}
 local answer = {t}
 local function find_end(producer)  -- the oldest event, if there are enough and it is after the floor
-  local first, count = nil, 0
-  local some = redis.call('ZRANGE', own(producer, 'e'), 0, -1, 'WITHSCORES')
-  for n = 1, #some, 2 do
-    local id, from, to = cut(some[n])
-    if is_there(from, to, at) then
-      local entry = {tonumber(some[n + 1]), id, ''}
-      if not first or newer(first, entry) then first = entry end
-      if floor and not newer(entry, floor) then return nil end
-      count = count + 1
+  local key, first, count, offset, chunk = own(producer, 'e'), nil, 0, 0, 8
+  if redis.call('ZCARD', key) < said.keep then return nil end
+  while true do
+    local some = redis.call('ZRANGE', key, offset, offset + chunk - 1)
+    for _, member in ipairs(some) do
+      local id, from, to, ts = cut(member)
+      if is_there(from, to, at) then
+        first = first or {tonumber(ts), id, ''}
+        count = count + 1
+        if floor and not newer(first, floor) then return nil end
+        if count >= said.keep then return first end
+      end
     end
+    if #some < chunk then return nil end
+    offset, chunk = offset + chunk, chunk * 4
   end
-  return count >= said.keep and first or nil
 end
-visit_followed(function(producer)
+local function add_end(producer)
   local first = find_end(producer)
   if first then answer[#answer + 1] = {producer, number(first[1]), first[2]} end
-end)
+end
+local followed = P .. 'p:' .. said.consumer
+-- Whoever has said nothing since the floor has nothing above it. It is enough to look at the others, if they are fewer.
+if floor and redis.call('ZCOUNT', N, said.floor[1], '+inf') < redis.call('HLEN', followed) then
+  for _, producer in ipairs(redis.call('ZRANGEBYSCORE', N, said.floor[1], '+inf')) do
+    if not hidden[producer] and redis.call('HEXISTS', followed, producer) == 1 then add_end(producer) end
+  end
+else
+  visit_newest(function() return true end, function(producer, newest)
+    if not floor or newest >= floor[1] then add_end(producer) end
+  end)
+end
 return answer
 """
 )
