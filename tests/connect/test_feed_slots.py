@@ -12,6 +12,7 @@ import redis
 from redis.crc import key_slot
 
 from headrace.connect.redis import feed_scripts as scripts
+from headrace.connect.redis import feed_store
 from headrace.connect.redis.feed_store import RedisFeedReader, RedisFeedStore
 from headrace.run.feeds.batch import Flip
 from headrace.run.feeds.changes import StreamPlace
@@ -124,3 +125,18 @@ def test_every_step_of_a_script_touches_keys_of_one_slot_and_whole_scripts_that_
             assert len(slots_of(used)) <= 1, f"{names[script]}: {used}"
         else:
             assert all(TAG.match(key) for key in used), f"{names[script]}: {used}"
+
+
+def test_sizes_are_counted_in_steps_of_one_part_and_of_some_producers(watched, monkeypatch) -> None:
+    """A script holds up everybody else until it ends."""
+    monkeypatch.setattr(feed_store, "PRODUCERS_AT_ONCE", 50)
+    watching, store, _ = watched
+    world, names = FeedWorld(3, 4), [f"p{number}" for number in range(400)]
+    events: dict[tuple[str, str], tuple[int, Any]] = {(who, id_): (world.t, None) for who in names for id_ in "ab"}
+    world.change(Moment(events, {(consumer, who): True for consumer in CONSUMERS for who in names[:5]}))
+    world.bring_events(store, world.t)
+    world.bring_parts(store, PARTS, world.t)
+    watching.calls.clear()
+    sizes = store.sizes()
+    assert (sizes.pairs, sizes.stored_ahead, sizes.entries, sizes.events) == (15, 15, 30, 800)
+    assert max(len(commands) for _, commands in watching.calls) < 200

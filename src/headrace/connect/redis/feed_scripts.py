@@ -619,25 +619,29 @@ return #ended
 """
 )
 
-SIZES = (
+SIZES_OF_PART = (
     PREAMBLE
     + """
-local pairs_, ahead, entries, events = 0, 0, 0, 0
-for _, part in ipairs(said.parts) do
-  local P = F .. ':{' .. part .. '}:'
-  for _, consumer in ipairs(redis.call('SMEMBERS', P .. 'c')) do
-    for _, value in ipairs(redis.call('HVALS', P .. 'p:' .. consumer)) do
-      pairs_ = pairs_ + 1
-      if string.sub(value, 1, 1) == '1' then ahead = ahead + 1 end
-    end
-    entries = entries + redis.call('ZCARD', P .. 'a:' .. consumer)
+local pairs_, ahead, entries = 0, 0, 0
+local P = F .. ':{' .. said.part .. '}:'
+for _, consumer in ipairs(redis.call('SMEMBERS', P .. 'c')) do
+  for _, value in ipairs(redis.call('HVALS', P .. 'p:' .. consumer)) do
+    pairs_ = pairs_ + 1
+    if string.sub(value, 1, 1) == '1' then ahead = ahead + 1 end
   end
+  entries = entries + redis.call('ZCARD', P .. 'a:' .. consumer)
 end
-for _, producer in ipairs(redis.call('ZRANGE', F .. ':{events}:n', 0, -1)) do
-  events = events + redis.call('HLEN', own(producer, 'o'))
-end
-return {pairs_, ahead, entries, events}
+return {pairs_, ahead, entries}
 """
 )
 
-ONE_SLOT = (PARTS, FLIP, HIDE, MARK_SEEN, ADD_COUNTS)
+SIZES_OF_EVENTS = (
+    PREAMBLE
+    + """
+local found, events = redis.call('ZSCAN', F .. ':{events}:n', said.cursor, 'COUNT', said.count), 0
+for n = 1, #found[2], 2 do events = events + redis.call('HLEN', own(found[2][n], 'o')) end
+return {found[1], events}
+"""
+)
+
+ONE_SLOT = (PARTS, FLIP, HIDE, MARK_SEEN, ADD_COUNTS, SIZES_OF_PART)

@@ -25,7 +25,7 @@ from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough
 from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_too_many
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
-EVENTS_AT_ONCE = 5_000
+EVENTS_AT_ONCE, PRODUCERS_AT_ONCE = 5_000, 1_000
 ANSWER_WITHIN_S = 30.0
 EVENTS_NAME = "events"
 LAYOUT = 2
@@ -156,7 +156,13 @@ class RedisFeedStore(RedisFeed):
         return int(self._run(scripts.PURGE, parts=_all_parts(), kept=KEPT_AFTER_END))
 
     def sizes(self) -> FeedSizes:
-        pairs, ahead, entries, events = map(int, self._run(scripts.SIZES, parts=_all_parts()))
+        """Counts part by part: nobody waits for all of it. What changes meanwhile may be counted or not."""
+        parts = [self._run(scripts.SIZES_OF_PART, part=name_part(part)) for part in range(PARTS)]
+        pairs, ahead, entries = (sum(map(int, column)) for column in zip(*parts, strict=True))
+        events, cursor = 0, ""
+        while cursor != "0":
+            cursor, some = self._run(scripts.SIZES_OF_EVENTS, cursor=cursor or "0", count=PRODUCERS_AT_ONCE)
+            events += int(some)
         return FeedSizes(pairs, ahead, entries, events, None)
 
     def find_since(self, consumer: str, producer: str) -> int | None:
