@@ -6,6 +6,8 @@ import json
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.plan.feeds.document import decide_instance, read_instance
 from headrace.plan.feeds.latency import LatencyMethod, QueryTime, most_pulls_within
@@ -124,10 +126,19 @@ def test_the_last_pull_of_a_batch_saves_the_batch_as_well():
         (QueryTime(0.01, first=0.02, each=0.005), 0.02, 0),
         (QueryTime(0.06), 0.05, None),
         (QueryTime(0.01), 0.05, 100),
+        (QueryTime(0.003, each=1e-4), 0.01, 70),
+        (QueryTime(0.003, each=1e-4), float("inf"), 100),
         ((0.01, 0.02, 0.02, 0.09), 0.02, 2),
         ((0.01, 0.02), 0.5, 1),
     ],
-    ids=["some", "none", "not even none", "any", "measured", "not measured is too slow"],
+    ids=["some", "none", "not even none", "any", "rounded", "no limit", "measured", "not measured is too slow"],
 )
 def test_seconds_become_a_number_of_pulls(times: QueryTime | tuple[float, ...], limit: float, expected: int | None):
     assert most_pulls_within(times, limit, at_most=100) == expected
+
+
+@given(st.tuples(*[st.integers(0, 50)] * 3), st.integers(0, 2000), st.integers(0, 60))
+def test_the_most_pulls_are_those_of_all_numbers_of_pulls_tried(taken, limit, at_most):
+    times = QueryTime(*(one / 1000 for one in taken))
+    tried = [pulls for pulls in range(at_most + 1) if times.seconds(pulls) <= limit / 1000]
+    assert most_pulls_within(times, limit / 1000, at_most) == max(tried, default=None)

@@ -41,7 +41,7 @@ from headrace.model.relation import fields_of
 from headrace.model.types import STRING
 from headrace.model.written_source import make_written_source
 from headrace.plan.canonical.blocks import blocks_of
-from headrace.plan.feeds.load import choose_share, find_prices, find_statistics, measure_load, most_pulls
+from headrace.plan.feeds.load import choose_share, find_most_pulls, find_prices, find_statistics, measure_load
 from headrace.plan.feeds.relations import CONSUMER, PRODUCER, FeedRelations, read_rows, relations_of
 from headrace.plan.live import Live
 from headrace.plan.price import Promise, tariff_of
@@ -285,8 +285,7 @@ def _find_refusals(
     for rejection in plan.rejected:
         if rejection.contract in parts:
             yield rejection.reason, rejection.detail
-    pulls = most_pulls(feed, prices)
-    if pulls is not None and pulls < 0.0:
+    if find_most_pulls(feed, prices, at_most=0) is None:
         target, seconds = min(feed.latency.items(), key=lambda one: one[1])
         page, asked = format_seconds(prices.page_s), format_seconds(seconds)
         detail = f"a page takes {page} even if everything is stored ahead, and {target} is to be {asked}"

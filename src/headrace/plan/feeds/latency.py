@@ -198,5 +198,9 @@ def most_pulls_within(times: QueryTime | tuple[float, ...], limit: float, at_mos
     `times` may be measured: seconds by number of pulls, not decreasing. What was not measured is taken to be too
     slow.
     """
-    taken = times if isinstance(times, tuple) else tuple(map(times.seconds, range(at_most + 1)))
-    return max((pulls for pulls, seconds in enumerate(taken[: at_most + 1]) if seconds <= limit), default=None)
+    if isinstance(times, tuple):
+        return max((pulls for pulls, seconds in enumerate(times[: at_most + 1]) if seconds <= limit), default=None)
+    left = limit - times.base - times.first
+    about = at_most if not times.each or left >= times.each * at_most else int(left / times.each)
+    near = (pulls for pulls in (0, about - 1, about, about + 1) if 0 <= pulls <= at_most)  # the quotient was rounded
+    return max((pulls for pulls in near if times.seconds(pulls) <= limit), default=None)

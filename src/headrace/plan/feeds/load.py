@@ -11,6 +11,7 @@ that can happen: everything is stored ahead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from headrace.model.plan import BlockFacts, Operator
 from headrace.model.rate import Rate
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.cores import cores_of
+from headrace.plan.feeds.latency import QueryTime, most_pulls_within
 from headrace.plan.outputs import block_facts
 from headrace.plan.views import blocks_of_view
 
@@ -104,21 +106,22 @@ class FeedLoad:
     size: float
 
 
-def most_pulls(feed: Feed, prices: PlannedPrices) -> float | None:
-    """Producers that a page may pull within the latency targets; None without targets, negative if it may not even be
-    read when everything is stored ahead.
+def find_most_pulls(feed: Feed, prices: PlannedPrices, at_most: int) -> int | None:
+    """Producers that a page may pull within the latency targets, up to so many; None if it takes too long even when
+    everything is stored ahead.
+
+    To the plan all pages are alike: the smallest target counts, whether it is of the mean or of a percentile.
     """
-    if not feed.latency:
-        return None
-    return (min(feed.latency.values()) - prices.page_s) / prices.pull_s
+    times = QueryTime(prices.page_s, each=prices.pull_s)
+    return most_pulls_within(times, min(feed.latency.values(), default=math.inf), at_most)
 
 
 def choose_share(feed: Feed, now: FeedStatistics, prices: PlannedPrices, room: float | None) -> tuple[float, float]:
     """The share of pairs to store ahead, and the least one that keeps the latency targets. `room` are bytes that the
     store may take, None if nobody limits it.
     """
-    pulls = most_pulls(feed, prices)
-    least = 0.0 if pulls is None else min(1.0, max(0.0, 1.0 - max(0.0, pulls) / max(now.follows, 1e-9)))
+    pulls = find_most_pulls(feed, prices, max(1, math.ceil(now.follows)))
+    least = min(1.0, max(0.0, 1.0 - (pulls or 0) / max(now.follows, 1e-9)))
     wanted = max(least, _cheapest_share(now, prices))
     if room is None or measure_load(feed, now, prices, wanted).size <= room:
         return wanted, least
