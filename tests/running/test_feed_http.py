@@ -158,3 +158,28 @@ def test_a_pair_that_nobody_knows_has_no_reason(running: Any) -> None:
             answer = client.get(f"/feeds/home/why/{unknown}")
             assert answer.status_code == 404 and "does not follow" in answer.text
         assert client.get("/feeds/away/why/anna/bob").status_code == 404
+
+
+def test_a_name_that_nobody_can_have_is_a_mistake_of_the_request_and_not_of_the_store(running: Any) -> None:
+    social, service = running
+    with serving(social, service) as client:
+        for method, path in (
+            ("GET", "/feeds/home/a%00b"),
+            ("GET", "/feeds/home/a%00b/stream"),
+            ("GET", "/feeds/home/a%00b/unread"),
+            ("PUT", "/feeds/home/a%00b/seen"),
+            ("GET", "/feeds/home/why/anna/b%00b"),
+            ("DELETE", "/feeds/home/events/bob/%00"),
+            ("DELETE", "/feeds/home/follows/anna/%00"),
+            ("PUT", "/feeds/home/mutes/anna/%00"),
+            ("POST", "/feeds/home/tokens/a%00b"),
+        ):
+            answer = client.request(method, path)
+            assert answer.status_code == 422 and "Retry-After" not in answer.headers, f"{method} {path}"
+            assert answer.json()["errors"][0]["message"] == "a name or an id has the character NUL"
+        entry = {"time": "2026-03-01T12:00:00Z", "id": "1"}
+        answer = client.put("/feeds/home/anna/seen", json={**entry, "id": "a\0b"})
+        assert answer.status_code == 422 and "NUL" in answer.text
+        assert client.get(f"/feeds/home/{'n' * 501}").status_code == 422
+        assert client.put("/feeds/home/anna/seen", json=entry).status_code == 200
+        assert client.get("/feeds/home/anna").status_code == 200

@@ -23,6 +23,7 @@ from headrace.run.feeds.changes import FeedChanges, StreamPlace
 from headrace.site.feeds.apps import FeedApps, FeedCaller
 from headrace.site.feeds.door import FeedDoor
 from headrace.site.feeds.pages import FeedPages, HiddenKind, read_micros, tell_micros
+from headrace.site.feeds.posting import check_names
 from headrace.site.feeds.reads import BUCKETS_S, PagesTimed, ReadsOfFeed
 from headrace.site.feeds.served import ServedFeeds
 from headrace.site.feeds.servers import REPORT_EVERY_S, FeedServerSettings
@@ -41,6 +42,7 @@ __all__ = [
     "PagesTimed",
     "StreamPlace",
     "allow_open_files",
+    "check_names",
     "open_feed_serving",
     "read_micros",
     "share_port",

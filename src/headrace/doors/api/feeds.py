@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headrace.app.feed_serving import FeedCaller, FeedDoor, HiddenKind
+from headrace.app.feed_serving import FeedCaller, FeedDoor, HiddenKind, check_names
 from headrace.doors.api.answers import answer_error, answer_problem
 from headrace.doors.api.feed_streams import FeedStreams
 from headrace.doors.api.feed_table import FeedAct, FeedRequest, PostedEvent, find_request
@@ -77,6 +77,7 @@ class FeedHttp:
             return
         try:
             caller = self._allow(found, find_token(scope))
+            check_names(found.names.values())  # a store that is asked for one that cannot be looks as if it were away
             if found.route.act is FeedAct.STREAM:
                 await self._stream(found, caller, scope, receive, send)
                 return

@@ -133,6 +133,7 @@ class FeedPages:
         """Up to the time and id of an entry, or up to the newest one now. What was seen before stays seen."""
         kept, reader = self._find(feed)
         if seen is not None:
+            check_names((seen[1],))
             reader.mark_seen(consumer, (read_micros(seen[0]), write_id(seen[1], kept.has_whole_ids)))
             return
         read = reader.read_page(consumer, PageRules(1))
