@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.doors.api.feed_table import LONGEST_CURSOR
 from headrace.run.feeds.cursor import WrongCursor, read_cursor, write_cursor
 from headrace.run.feeds.enough import find_floor
 from headrace.run.feeds.page import SECOND, FeedRead, PageCursor, PageEntry, PageRules, count_unread, make_page
@@ -164,6 +165,15 @@ def test_a_cursor_of_somebody_else_or_a_changed_one_is_refused(change):
             "ben" if change == "consumer" else "anna",
             b"another" if change == "key" else KEY,
         )
+
+
+def test_a_cursor_of_very_many_producers_has_room_in_a_request():
+    """A ranked page may show something of everybody below an entry that nobody has seen yet."""
+    shown = {f"user{number}": (NOW - number * 7_919_003, str(number * 31 % 10_007)) for number in range(2_000)}
+    given_out = PageCursor(NOW, (NOW, "x", "somebody"), shown)
+    text = write_cursor(given_out, "home", "anna", KEY)
+    assert read_cursor(text, "home", "anna", KEY) == given_out
+    assert len(text) <= LONGEST_CURSOR
 
 
 @given(events=raw_events(largest=20), rules=page_rules(), later=st.booleans(), data=st.data())

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 from headrace.model.errors import UsageError
 from headrace.run.feeds.changes import StreamPlace
 from headrace.run.feeds.page import PageCursor
 from headrace.run.feeds.signed import read_signed, write_signed
+
+WORTH_SHORTENING = 1000
+"""Bytes. Most cursors are shorter; that of a ranked or diverse feed has a place for each producer of whom something was
+shown below an entry that is still to come, and a request has no room for any number of them.
+"""
 
 
 class WrongCursor(UsageError):
@@ -16,6 +22,8 @@ class WrongCursor(UsageError):
 
 def write_cursor(cursor: PageCursor, feed: str, consumer: str, key: bytes) -> str:
     said = json.dumps([cursor.as_of, cursor.ceiling, cursor.shown], separators=(",", ":"), ensure_ascii=False).encode()
+    if len(said) > WORTH_SHORTENING:
+        said = zlib.compress(said)
     return write_signed(said, ("cursor", feed, consumer), key)
 
 
@@ -25,7 +33,7 @@ def read_cursor(text: str, feed: str, consumer: str, key: bytes) -> PageCursor:
     if said is None:
         what = "this is no cursor of this feed and consumer"
         raise WrongCursor(what, "leave it out to begin at the newest entry, or send `next` as given")
-    as_of, (time, id_, producer), shown = json.loads(said)
+    as_of, (time, id_, producer), shown = json.loads(said if said.startswith(b"[") else zlib.decompress(said))
     return PageCursor(as_of, (time, id_, producer), {name: (last[0], last[1]) for name, last in shown.items()})
 
 
