@@ -1,10 +1,11 @@
 """Is every page of a feed what SQL says about the raw events, whatever happens? And what do feeds cost?
 
 `--check` runs `headrace up` on two feeds. People post, edit, delete, follow and leave, pairs flip between stored ahead
-and on read, and readers read, mute and block over HTTP; every few seconds a process gets kill -9: the service, the
-feeds' store, a capture, the database of the tables, with `--engine spark` also Spark, its daemon and its workers. All
-pages are kept, and are compared afterwards with DuckDB's answer on the events as of each page's time. When something
-was committed is read from the logs of the sources, which must be what people wrote, in their order.
+and on read, and readers read, mute and block over HTTP at two feed servers; every few seconds a process gets kill -9:
+the service, the feeds' store, a feed server, a capture, the database of the tables, with `--engine spark` also Spark,
+its daemon and its workers. All pages are kept, and are compared afterwards with DuckDB's answer on the events as of
+each page's time. When something was committed is read from the logs of the sources, which must be what people wrote, in
+their order.
 
     headrace bench feeds --check [--for 5min] [--store postgres|redis] [--engine local|spark] [--kill-every 20]
                          [--kill KIND,KIND] [--rate 12] [--readers 3] [--pause 0.01] [--seed 1] [--keep FOLDER]

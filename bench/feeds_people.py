@@ -329,11 +329,11 @@ class Reading(Beside):
 
     def _connect(self) -> HTTPConnection | None:
         if self._connection is None:
-            service = self.world.reachable
-            if service is None:
+            door = self.world.door
+            if door is None:
                 return None
-            self._token = service.token
-            self._connection = HTTPConnection("127.0.0.1", service.port, timeout=ASK_WITHIN_S)
+            port, self._token = door
+            self._connection = HTTPConnection("127.0.0.1", port, timeout=ASK_WITHIN_S)
         return self._connection
 
     def close(self) -> None:

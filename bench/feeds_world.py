@@ -22,10 +22,12 @@ import psycopg
 from bench.kills_world import OF_SPARK, World, descendants
 from headrace.connect.free_port import free_port
 from headrace.connect.postgres.embedded import EmbeddedPostgres
+from headrace.site.feeds.apps import add_app
 from headrace.site.process import ServiceProcess, running_process
 
 DATABASE = "posts"
-KINDS = ("service", "store", "capture", f"database {DATABASE}", *OF_SPARK)
+FEED_SERVERS = 2
+KINDS = ("service", "store", "feed server", "capture", f"database {DATABASE}", *OF_SPARK)
 STORE_AWAY_S = 1.0
 LIMIT, PER_PRODUCER, KEEP = 8, 3, 6
 MORE_THAN, WITHIN_S = 2, 120
@@ -102,9 +104,27 @@ def declare_store(valkey: Valkey | None) -> str:
 
 @dataclass
 class FeedWorld(World):
-    """`valkey` is None if the store is the PostgreSQL that Headrace brings."""
+    """`valkey` is None if the store is the PostgreSQL that Headrace brings. With a `feed_port`, feed servers serve
+    there, for the token of an app.
+    """
 
     valkey: Valkey | None = None
+    feed_port: int | None = None
+    app_token: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        if self.feed_port is None:
+            return super().words
+        return *super().words, "--feed-servers", str(FEED_SERVERS), "--feed-port", str(self.feed_port)
+
+    @property
+    def door(self) -> tuple[int, str] | None:
+        """The port where feeds are served, and a token for it; None while that is not known."""
+        if self.feed_port is not None:
+            return self.feed_port, self.app_token
+        service = self.reachable
+        return None if service is None else (service.port, service.token)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -163,6 +183,8 @@ def feed_world(engine: str, store: str) -> Iterator[FeedWorld]:
         made.valkey = start_store(root, store)
         made.project.mkdir()
         (made.project / "headrace.yml").write_text(_write_project(made.valkey))
+        made.folder.prepare()
+        made.feed_port, made.app_token = free_port(), add_app(made.folder, "readers", None)
         yield made
     finally:
         made.stop()

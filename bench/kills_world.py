@@ -25,7 +25,12 @@ from headrace.site.site_folders import read_sites, site_folder
 KINDS = ("service", "site", "spark", "daemon", "worker", "capture", *(f"database {name}" for name in DATABASES))
 """A site has a process where sites run apart; the service is then the process that coordinates them."""
 OF_SPARK = ("spark", "daemon", "worker")
-MARKS = {"spark": b"SparkSubmit", "daemon": b"pyspark.daemon", "capture": b"headrace.connect.postgres.process"}
+MARKS = {
+    "spark": b"SparkSubmit",
+    "daemon": b"pyspark.daemon",
+    "capture": b"headrace.connect.postgres.process",
+    "feed server": b"headrace.doors.api.feed_server",
+}
 """What the command line of a process of the service has in it."""
 DATABASE_AWAY_S = 2.0
 UP = (sys.executable, "-m", "headrace", "up")
@@ -61,12 +66,17 @@ class World:
         self.starts += 1
         with self.output.open("wb") as output:
             self.up = subprocess.Popen(
-                [*UP, str(self.project), "--engine", self.engine, "--sites", self.sites],
+                [*UP, *self.words],
                 env=self.environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What comes after `headrace up`."""
+        return str(self.project), "--engine", self.engine, "--sites", self.sites
 
     @property
     def output(self) -> Path:

@@ -90,12 +90,14 @@ def test_an_environment_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp
 @pytest.mark.long
 def test_pages_of_running_feeds_equal_sql_while_processes_are_killed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        run_feeds(["--check", "--for", "12s", "--kill-every", "5", "--kill", "service,store", "--readers", "2"])
+        run_feeds(["--check", "--for", "14s", "--kill-every", "3.5", "--kill", kinds, "--readers", "2"])
     said = capsys.readouterr().out
+    kinds = "service,store,feed server"
     assert ended.value.code == 0, said
     assert re.search(r"^home +[1-9]", said, re.MULTILINE) and re.search(r"^wall +[1-9]", said, re.MULTILINE)
 
 
+    assert re.search(r"^kills: .*feed server [1-9]", said, re.MULTILINE), said
 TINY_WAYS = ["--runs", "1", "--size", "0.0005", "--dense", "1", "--reads", "40"]
 PRICED = [*TINY_WAYS, "--prices", "H=30,L=10,read=400,event=100"]
 TINY_LOAD = ["--size", "0.0005", "--rps", "20", "--for", "4s"]
