@@ -19,14 +19,16 @@ of all processes but the one that makes the load:
     --skew 0.3,0.6,1.0                    figure 5: the same with rates of more or less skew
     --thresholds 0,1,3,10                 figures 6 and 7: latency and cost by push threshold      feeds_thresholds.py
     --target p95=20ms                     figure 8: the controller meets it; per pair, per consumer  feeds_target.py
+    --fan-out 5,10,15,30                  figure 9: cost by followers of each producer             feeds_fan_out.py
     --flash                               figure 10: some producers post a hundred times as often  feeds_flash.py
     --burst                               the same with real events, if they are on this machine
     --peers                               rules that others use, at equal latency                  feeds_peers.py
 
 `--size` is the part of Table 2's people, `--dense` how many times as many each follows, `--runs` how often each way is
 measured in turn, `--reads` how many pages a window reads, `--rps` how many reads a second a load has, `--prices` what
-things cost in microseconds (H=31,L=9,L0=0,read=840,event=120) if that is not to be measured, `--plot DIR` where figures
-go. `--ratios` and the others of its kind run with `--store redis` as well.
+things cost in microseconds (H=31,L=9,L0=0,read=840,event=120) if that is not to be measured, `--saved 0.2,0.6,0.8`
+which shares of pulls are saved to compare rules for `--target`, `--plot DIR` where figures go. `--ratios` and the
+others that compare ways run with `--store redis` as well, but only with the local engine, in this process.
 
 Ends with status 1 if a page is wrong, an event is lost, or an answer is an error. Whether what the paper found, or what
 was promised, is met is printed, and is no error: on a busy machine it may not be.
@@ -46,6 +48,7 @@ import numpy as np
 
 from bench.feeds_calibrate import read_prices
 from bench.feeds_check import report_check, run_check
+from bench.feeds_fan_out import sweep_fan_outs
 from bench.feeds_figures import Found, draw_figures
 from bench.feeds_flash import HIGGS, read_burst, run_burst, run_flash
 from bench.feeds_live import live_world
@@ -53,7 +56,7 @@ from bench.feeds_peers import compare_peers
 from bench.feeds_people import PEOPLE
 from bench.feeds_ratios import compare_ratios, compare_skews
 from bench.feeds_table2 import CAPACITY_EVENTS_S, EVENTS_S, READS_S, run_capacity, run_table2
-from bench.feeds_target import compare_rules, follow_target, read_target
+from bench.feeds_target import PULLS_SAVED, compare_rules, follow_target, read_target
 from bench.feeds_thresholds import sweep_thresholds
 from bench.feeds_ways import ways_world
 from bench.feeds_world import feed_world
@@ -62,9 +65,9 @@ from headrace.declare.units import DURATION, read_amount
 from headrace.plan.feeds.instance import Feeds
 
 LIVE = {"table2": (1.0, 1.0), "target": (0.01, 10.0), "flash": (0.02, 1.0), "burst": (0.1, 1.0)}
-WAYS = {"capacity": (0.1, 1.0), **dict.fromkeys(("ratios", "skew", "thresholds", "peers"), (0.003, 10.0))}
+WAYS = {"capacity": (0.1, 1.0), **dict.fromkeys(("ratios", "skew", "thresholds", "fan_out", "peers"), (0.003, 10.0))}
 """Size and density of each, if nobody says otherwise."""
-FOR_S = {"check": 300.0, "table2": 600.0, "capacity": 120.0, "target": 480.0, "flash": None, "burst": 300.0}
+FOR_S = {"check": 300.0, "table2": 600.0, "capacity": 120.0, "target": 900.0, "flash": None, "burst": 300.0}
 BURST_SLICES = 20
 
 
@@ -108,6 +111,8 @@ def _compare_ways(options: argparse.Namespace) -> list[Found]:
     feeds = make_follows(np.random.default_rng(options.seed), size=options.size, dense=options.dense)
     _introduce(options, feeds, f"{options.reads} reads a window, {options.runs} runs in turn")
     runs, reads, prices, seed = options.runs, options.reads, options.prices, options.seed
+    if options.what == "fan_out":
+        return [sweep_fan_outs(feeds, options.fan_out, options.store, runs, reads, seed, prices, _say)]
     with ways_world(feeds, options.store) as world:
         match options.what:
             case "ratios":
@@ -121,7 +126,7 @@ def _compare_ways(options: argparse.Namespace) -> list[Found]:
             case "peers":
                 return [compare_peers(world, runs, reads, seed, prices, _say)]
             case _:
-                return [compare_rules(world, runs, reads, prices, _say)]
+                return [compare_rules(world, options.saved, runs, reads, prices, _say)]
 
 
 def _run_live(options: argparse.Namespace) -> list[Found]:
@@ -145,6 +150,9 @@ def _run_live(options: argparse.Namespace) -> list[Found]:
                 return [run_burst(world, feeds, posts, rps, seconds / BURST_SLICES, _say)]
             case _:
                 found = follow_target(world, feeds, options.target, seconds, rps, _say)
+    if options.engine == "spark":
+        _say("what it costs to move pairs or whole consumers is measured with the local engine only: left out")
+        return [found]
     return [found, *_compare_ways(options)]
 
 
@@ -169,6 +177,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         ("ratios", "1,4,16,64", "queries per event"),
         ("skew", "0.3,0.6,1.0", "Zipf exponents of rates"),
         ("thresholds", "0,1,3,10", "push thresholds"),
+        ("fan-out", "5,10,15,30", "followers of each producer"),
     ):
         usual = _read_numbers(numbers)
         what.add_argument(f"--{name}", type=_read_numbers, nargs="?", const=usual, help=f"{told}, such as {numbers}")
@@ -185,12 +194,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dense", type=float, help="how many times as many people each follows")
     parser.add_argument("--reads", type=int, default=1500, help="in a window")
     parser.add_argument("--rps", type=float, help="reads per second of a load")
+    parser.add_argument("--saved", type=_read_numbers, default=PULLS_SAVED, help="shares of pulls, for --target")
     parser.add_argument("--events", type=float, default=CAPACITY_EVENTS_S, help="per second, for --capacity")
     parser.add_argument("--prices", type=read_prices, help="in microseconds: H=31,L=9,L0=0,read=840,event=120")
     parser.add_argument("--activity", type=Path, default=HIGGS, help="Parquet: src, dst, ts; for --burst")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="writes figures there")
     options = parser.parse_args(arguments)
     options.what = next(name for name in ("check", *LIVE, *WAYS) if getattr(options, name) not in (None, False))
+    if options.engine == "spark" and options.what in WAYS:
+        parser.error(f"--{options.what.replace('_', '-')} runs with the local engine only: leave out `--engine spark`")
     size, dense = {**LIVE, **WAYS}.get(options.what, (1.0, 1.0))
     options.size, options.dense = options.size or size, options.dense or dense
     options.seconds = options.seconds or FOR_S.get(options.what)

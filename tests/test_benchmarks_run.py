@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.device_router import main as run_device_router
@@ -15,12 +16,14 @@ from bench.feed_pages import main as run_feed_pages
 from bench.feed_streams import main as run_feed_streams
 from bench.feeds import main as run_feeds
 from bench.feeds_calibrate import read_prices
+from bench.feeds_fan_out import follow_evenly
 from bench.feeds_flash import HIGGS, read_burst
 from bench.feeds_said import Said
 from bench.feeds_target import read_target
 from bench.flink import FlinkFailed, make_flink
 from bench.nexmark import QUERIES
 from bench.nexmark import main as run_nexmark
+from bench.workloads.follows import make_follows
 from bench.workloads.nexmark import AUCTIONS, BIDS, PEOPLE, ROUND, Nexmark
 from bench.workloads.tweets import COLUMNS, Tweets
 from headrace.doors.cli.main import run
@@ -89,15 +92,15 @@ def test_an_environment_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp
 
 @pytest.mark.long
 def test_pages_of_running_feeds_equal_sql_while_processes_are_killed(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = "service,store,feed server"
     with pytest.raises(SystemExit) as ended:
         run_feeds(["--check", "--for", "14s", "--kill-every", "3.5", "--kill", kinds, "--readers", "2"])
     said = capsys.readouterr().out
-    kinds = "service,store,feed server"
     assert ended.value.code == 0, said
+    assert re.search(r"^kills: .*feed server [1-9]", said, re.MULTILINE), said
     assert re.search(r"^home +[1-9]", said, re.MULTILINE) and re.search(r"^wall +[1-9]", said, re.MULTILINE)
 
 
-    assert re.search(r"^kills: .*feed server [1-9]", said, re.MULTILINE), said
 TINY_WAYS = ["--runs", "1", "--size", "0.0005", "--dense", "1", "--reads", "40"]
 PRICED = [*TINY_WAYS, "--prices", "H=30,L=10,read=400,event=100"]
 TINY_LOAD = ["--size", "0.0005", "--rps", "20", "--for", "4s"]
@@ -108,7 +111,11 @@ TINY = {
     "peers": (["--peers", *PRICED], r"^7 idle days +[0-9]+ %"),
     "table2": (["--table2", *TINY_LOAD], r"p50 at most 15 ms: [0-9.]+ ms"),
     "capacity": (["--capacity", *TINY_LOAD, "--events", "20"], r"entries/s on [0-9.]+ cores"),
-    "target": (["--target", "p95=500ms", *PRICED, *TINY_LOAD], r"^per consumer +[0-9]+ %"),
+    "target": (
+        ["--target", "p95=500ms", "--saved", "0.2,0.8", *PRICED, *TINY_LOAD],
+        r"(^per (pair|consumer) +(20|80) % +[0-9]+ %.*\n){4}",
+    ),
+    "fan-out": (["--fan-out", "2,6", *PRICED], r"^ +6 +204 +[0-9]+ % +[0-9.]+ s"),
     "flash": (["--flash", *TINY_LOAD], r"^decided again +[0-9.]+"),
     "redis": (["--ratios", "8", *PRICED, "--store", "redis"], r"^ +8( +[0-9.]+ s){3}"),
 }
@@ -126,6 +133,22 @@ def test_the_evaluation_of_the_paper_runs_on_a_live_feed_at_a_tiny_size(
     assert ended.value.code == 0, said
     assert re.search(pattern, said, re.MULTILINE), said
     assert list(tmp_path.glob("feeds_live_*.png"))
+
+
+def test_a_benchmark_that_runs_with_the_local_engine_only_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for what in ("--ratios", "--fan-out", "--peers", "--capacity"):
+        with pytest.raises(SystemExit) as ended:
+            run_feeds([what, "--engine", "spark"])
+        assert ended.value.code == 2
+        assert f"{what} runs with the local engine only" in capsys.readouterr().err
+
+
+def test_everybody_has_as_many_followers_as_a_fan_out_says() -> None:
+    people = make_follows(np.random.default_rng(1), size=0.0005)
+    for fan_out, followers in ((5, 5), (1000, len(people.query_rate))):
+        feeds = follow_evenly(np.random.default_rng(2), people, fan_out)
+        assert set(np.bincount(feeds.producer).tolist()) == {followers}
+        assert len(set(zip(feeds.consumer.tolist(), feeds.producer.tolist(), strict=True))) == len(feeds)
 
 
 def test_pages_are_expected_newest_first_and_of_followed_producers_only() -> None:
