@@ -72,9 +72,9 @@ def sweep_fan_outs(
                 measured.predict(load.at, WAY, given, world.base),
             )
         wrong += measured.wrong
-        told += measured.tell_windows()
+        told += [f"fan-out {fan_out:g}: {line}" for line in measured.tell_windows()]
     rows = [found[one] for one in sorted(found)]
-    return Found((*_tell(rows), *dict.fromkeys(told)), tuple(_judge(rows)), (_draw(rows),), tuple(wrong))
+    return Found((*_tell(rows), *told), tuple(_judge(rows)), (_draw(rows),), tuple(wrong))
 
 
 def follow_evenly(rng: np.random.Generator, people: Feeds, fan_out: int) -> Feeds:
