@@ -13,7 +13,7 @@ from headrace.connect.wire.contexts import IDENTITY_FOLDER, WireIdentity
 from headrace.connect.wire.identity import LASTS
 from headrace.connect.wire.identity_files import give_certificate, open_authority
 from headrace.connect.wire.limit import LinkLimits
-from headrace.connect.wire.server import AnswerRequest, WireServer
+from headrace.connect.wire.server import WRITE_WITHIN_S, AnswerRequest, WireServer
 
 HOST = "127.0.0.1"
 
@@ -34,9 +34,13 @@ class WireWorld:
 
     @contextmanager
     def serving(
-        self, answer: AnswerRequest, identity: WireIdentity, limits: LinkLimits | None = None
+        self,
+        answer: AnswerRequest,
+        identity: WireIdentity,
+        limits: LinkLimits | None = None,
+        write_within_s: float = WRITE_WITHIN_S,
     ) -> Iterator[WireAddress]:
-        server = WireServer(answer, identity, HOST, 0, limits)
+        server = WireServer(answer, identity, HOST, 0, limits, write_within_s)
         try:
             yield WireAddress(HOST, server.port)
         finally:

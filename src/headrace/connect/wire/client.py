@@ -18,6 +18,7 @@ from headrace.connect.wire.contexts import WireIdentity, read_peer
 from headrace.connect.wire.limit import LinkLimits
 from headrace.connect.wire.meter import LinkMeter
 from headrace.connect.wire.names import WireName
+from headrace.connect.wire.patience import LOOK_EVERY_S, STILL_WITHIN_S, AnswerPatience, LinkProgress, PatientSocket
 from headrace.connect.wire.tcp import read_tcp_info
 from headrace.model.errors import ConnectError
 from headrace.model.link_counts import LinkProbe
@@ -75,6 +76,9 @@ class WireClient:
     limits: LinkLimits = field(default_factory=LinkLimits)
     meter: LinkMeter = field(default_factory=LinkMeter)
     """What arrives from there."""
+    still_s: float = STILL_WITHIN_S
+    """How long no byte may come of an answer that has begun."""
+    progress: LinkProgress = field(default_factory=LinkProgress)
     _idle: list[tuple[WireAddress, HTTPSConnection]] = field(default_factory=list)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -87,6 +91,7 @@ class WireClient:
     ) -> WireReply:
         """The answer, whatever its status. Everything may be asked twice: a connection may end before it is answered.
 
+        It begins within some seconds, unless other answers take all that the link carries; its bytes may take longer.
         Raises ConnectError if nobody answers, or somebody else does.
         """
         where = self.find()
@@ -149,11 +154,17 @@ class WireClient:
     ) -> WireReply:
         if self.site is not None:
             time.sleep(self.limits.take(self.site, HEAD_BYTES + len(target) + len(content or b"")))
-        connection.sock.settimeout(within_s)
+        sock = connection.sock
+        assert isinstance(sock, PatientSocket), "our contexts make these"
+        sock.settimeout(within_s)
         connection.request(method, target, content)
+        sock.settimeout(min(LOOK_EVERY_S, within_s))
+        sock.patience = patience = AnswerPatience(self.progress, within_s)
         answer = connection.getresponse()
+        patience.begin_body(answer.length or 0, self.still_s)
         reply = WireReply(answer.status, answer.headers, self.meter.read_body(answer))
-        if (known := read_tcp_info(connection.sock)) is not None:
+        sock.patience = None
+        if (known := read_tcp_info(sock)) is not None:
             self.meter.note_round_trip(known.rtt_s)
         if answer.will_close or not self._keep(where, connection):
             connection.close()

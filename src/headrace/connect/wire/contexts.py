@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connect.wire.names import WireName, read_uris
+from headrace.connect.wire.patience import PatientSocket
 from headrace.model.errors import ConnectError
 
 IDENTITY_FOLDER = "identity"
@@ -71,6 +72,7 @@ def _make_context(protocol: int, folder: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if protocol == ssl.PROTOCOL_TLS_CLIENT:
+        context.sslsocket_class = PatientSocket
         context.check_hostname = False  # the name in the certificate is checked instead: `connect.wire.client`
         context.verify_mode = ssl.CERT_REQUIRED
     else:

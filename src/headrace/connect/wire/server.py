@@ -21,6 +21,7 @@ import h11
 
 from headrace.connect.wire.contexts import KnownPeer, WireIdentity, read_peer
 from headrace.connect.wire.limit import LinkLimits
+from headrace.connect.wire.tcp import read_tcp_info
 from headrace.model.errors import UsageError
 
 log = logging.getLogger("headrace.service")
@@ -31,11 +32,13 @@ LARGEST_BODY = 256 * 1024 * 1024
 LARGEST_BODY_OF_STRANGERS = 64 * 1024
 """Bytes that a request without a certificate may bring: one to join has two kilobytes."""
 READ_AT_ONCE = 64 * 1024
-RECORD, SLOW_RECORD, QUICK_S = 16 * 1024, 4 * 1024, 0.1
-"""Bytes of one TLS record, of which a reader gets all or nothing: over a slow link it would wait too long for a large
-one. A link is quick if a record leaves within this time.
+LEAST_RECORD, MOST_RECORD, RECORD_SHARE, QUICK_S = 1024, 16 * 1024, 2, 0.1
+"""Bytes of one TLS record, of which a reader gets all or nothing. No record is larger than this share of what came
+before it: nobody waits much longer for one than it has waited already. A link is quick if a record leaves within this
+time; the next one may then be twice as large.
 """
 HANDSHAKE_WITHIN_S, REQUEST_WITHIN_S, WRITE_WITHIN_S, IDLE_S = 10.0, 60.0, 60.0, 120.0
+"""How long to wait for what comes next of a request, or until something of an answer is taken."""
 STRANGER_WITHIN_S = 10.0
 """How long somebody without a certificate may take for a request, or to send the next one."""
 MOST_STRANGERS = 64
@@ -77,9 +80,16 @@ class WireServer:
     """Serves until it is stopped. `identity` is what it shows, and decides who may connect."""
 
     def __init__(
-        self, answer: AnswerRequest, identity: WireIdentity, host: str, port: int, limits: LinkLimits | None = None
+        self,
+        answer: AnswerRequest,
+        identity: WireIdentity,
+        host: str,
+        port: int,
+        limits: LinkLimits | None = None,
+        write_within_s: float = WRITE_WITHIN_S,
     ) -> None:
         self._answer, self._identity, self._limits = answer, identity, limits or LinkLimits()
+        self._write_within_s = write_within_s
         self._host, self._asked_port = host, port
         self._room = asyncio.Semaphore(MOST_THREADS)
         self._loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
@@ -162,6 +172,7 @@ class WireServer:
 
     async def _answer_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = read_peer(writer.get_extra_info("peercert"))
+        writer.transport.set_write_buffer_limits(high=1)  # with 0, it would wait for ever
         if peer is not None:
             await self._answer_peer(reader, writer, peer)
         elif self._strangers < MOST_STRANGERS:
@@ -197,18 +208,33 @@ class WireServer:
         head = http.send(h11.Response(status_code=int(answer.status), headers=list(headers.items())))
         assert head is not None
         writer.write(head)
-        whole, start, record = memoryview(answer.body), 0, SLOW_RECORD
+        whole, start, record = memoryview(answer.body), 0, LEAST_RECORD
         while start < len(whole):
             size = record if site is None else min(record, self._limits.at_once(site))
             if site is not None and (wait_s := self._limits.take(site, min(size, len(whole) - start))):
                 await asyncio.sleep(wait_s)
             began = time.monotonic()
             writer.write(http.send(h11.Data(data=bytes(whole[start : start + size]))) or b"")
-            await asyncio.wait_for(writer.drain(), WRITE_WITHIN_S)
-            record = RECORD if time.monotonic() - began < QUICK_S else SLOW_RECORD
+            await self._wait_until_sent(writer)
             start += size
+            record = record * 2 if time.monotonic() - began < QUICK_S else record // 2
+            record = max(LEAST_RECORD, min(record, start // RECORD_SHARE, MOST_RECORD))
         writer.write(http.send(h11.EndOfMessage()) or b"")
-        await asyncio.wait_for(writer.drain(), WRITE_WITHIN_S)
+        await self._wait_until_sent(writer)
+
+    async def _wait_until_sent(self, writer: asyncio.StreamWriter) -> None:
+        """Waits as long as the other side takes something. Raises TimeoutError if it does not."""
+        taken = None
+        while True:
+            try:
+                await asyncio.wait_for(writer.drain(), self._write_within_s)
+            except TimeoutError:
+                known = read_tcp_info(writer.get_extra_info("socket"))
+                before, taken = taken, None if known is None else known.bytes_acked
+                if taken is None or taken == before:
+                    raise
+            else:
+                return
 
     async def _answer_beside(self, request: WireRequest) -> WireAnswer:
         """Answers in a thread that nobody waits for at the end of the process: it may wait for long."""
@@ -242,9 +268,11 @@ async def _read_request(
     if not isinstance(asked, h11.Request):
         return None
     body, largest = bytearray(), LARGEST_BODY_OF_STRANGERS if peer is None else LARGEST_BODY
-    async with asyncio.timeout(STRANGER_WITHIN_S if peer is None else REQUEST_WITHIN_S):
+    async with asyncio.timeout(STRANGER_WITHIN_S if peer is None else REQUEST_WITHIN_S) as limit:
         while isinstance(event := await _next_event(http, reader), h11.Data):
             body += event.data
+            if peer is not None:  # over a slow link, its parts come slowly
+                limit.reschedule(asyncio.get_running_loop().time() + REQUEST_WITHIN_S)
             if len(body) > largest:
                 return answer_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large")
     target = urlsplit(asked.target.decode("ascii"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from dataclasses import dataclass
+from typing import Protocol
 
 # struct tcp_info of linux/tcp.h: what is missing at the end, an older kernel does not say.
 _BYTES = struct.Struct("@8B24I4Q6IQ")
@@ -22,7 +23,13 @@ class TcpInfo:
     delivery_rate: int
 
 
-def read_tcp_info(connection: socket.socket) -> TcpInfo | None:
+class AnySocket(Protocol):
+    """What both `socket` and `asyncio` call one."""
+
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
+
+
+def read_tcp_info(connection: AnySocket) -> TcpInfo | None:
     """None where the kernel does not say it, and of a connection that is closed."""
     option = getattr(socket, "TCP_INFO", None)
     if option is None:
