@@ -63,6 +63,13 @@ def test_the_owner_of_a_certificate_that_has_run_out_is_known_by_its_key(authori
     assert read_owner(made, authority.certificate, b"nothing") is None
 
 
+def test_a_certificate_counts_for_a_site_whose_clock_was_set_back(authority: Authority) -> None:
+    """Otherwise the site would not trust whoever got a certificate a moment ago."""
+    made = sign_request(authority, request_certificate(make_key()), WireName("eu", "a"), NOW)
+    for one in (made, authority.certificate):
+        assert x509.load_pem_x509_certificate(one).not_valid_before_utc <= NOW - datetime.timedelta(days=2)
+
+
 def test_what_is_no_request_is_refused(authority: Authority) -> None:
     with pytest.raises(ConnectError, match="cannot be read"):
         sign_request(authority, b"-----BEGIN CERTIFICATE REQUEST-----\n", WireName("eu", "a"), NOW)

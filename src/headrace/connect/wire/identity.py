@@ -22,8 +22,8 @@ from headrace.model.errors import ConnectError
 LASTS = datetime.timedelta(days=7)
 DUE_AFTER = LASTS * 2 / 3
 AUTHORITY_LASTS = datetime.timedelta(days=3650)
-CLOCKS_DIFFER = datetime.timedelta(minutes=10)
-"""How much earlier a certificate begins to count: clocks of sites differ."""
+CLOCKS_DIFFER = datetime.timedelta(days=3)
+"""How much earlier a certificate begins to count: clocks of sites differ, and somebody may set one back."""
 LONGEST_COMMON_NAME = 64
 
 
