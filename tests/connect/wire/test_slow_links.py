@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ from tests.connect.wire.wire_world import HOST, WireWorld
 
 BODY = bytes(range(250)) * 80
 WITHIN_S, STILL_S = 0.6, 2.0
+KEEPALIVE = "02"
+"""The timer that runs, as `/proc/net/tcp` says it."""
 
 
 @pytest.fixture
@@ -82,3 +85,14 @@ def test_a_reader_that_takes_little_at_a_time_gets_all_of_it(world: WireWorld) -
                 came += len(piece)
                 steps.wait(pause)  # this is how slow it is
     assert came >= len(body)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel says it nowhere else")
+def test_both_ends_find_out_that_the_other_is_gone_while_an_answer_is_made(world: WireWorld) -> None:
+    with world.serving(lambda _: WireAnswer(BODY), world.identity("us")) as where:
+        client = world.client("us", where, world.identity("eu"))
+        client.ask("GET", "/v1/x", 5.0)
+        mine = f":{client._idle[0][1].sock.getsockname()[1]:04X}"
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+        timers = [words[5].partition(":")[0] for words in lines if words[1].endswith(mine) or words[2].endswith(mine)]
+        assert timers == [KEEPALIVE] * 2

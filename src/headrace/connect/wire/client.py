@@ -19,7 +19,7 @@ from headrace.connect.wire.limit import LinkLimits
 from headrace.connect.wire.meter import LinkMeter
 from headrace.connect.wire.names import WireName
 from headrace.connect.wire.patience import LOOK_EVERY_S, STILL_WITHIN_S, AnswerPatience, LinkProgress, PatientSocket
-from headrace.connect.wire.tcp import read_tcp_info
+from headrace.connect.wire.tcp import keep_alive, read_tcp_info
 from headrace.model.errors import ConnectError
 from headrace.model.link_counts import LinkProbe
 
@@ -199,6 +199,7 @@ def open_connection(where: WireAddress, context: ssl.SSLContext, site: str | Non
     connection.connect()
     sock = connection.sock
     assert isinstance(sock, ssl.SSLSocket)
+    keep_alive(sock)
     peer = read_peer(sock.getpeercert())
     if peer is None or peer.name.site != site:
         connection.close()

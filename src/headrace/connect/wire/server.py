@@ -21,7 +21,7 @@ import h11
 
 from headrace.connect.wire.contexts import KnownPeer, WireIdentity, read_peer
 from headrace.connect.wire.limit import LinkLimits
-from headrace.connect.wire.tcp import read_tcp_info
+from headrace.connect.wire.tcp import keep_alive, read_tcp_info
 from headrace.model.errors import UsageError
 
 log = logging.getLogger("headrace.service")
@@ -172,6 +172,7 @@ class WireServer:
 
     async def _answer_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = read_peer(writer.get_extra_info("peercert"))
+        keep_alive(writer.get_extra_info("socket"))
         writer.transport.set_write_buffer_limits(high=1)  # with 0, it would wait for ever
         if peer is not None:
             await self._answer_peer(reader, writer, peer)

@@ -1,4 +1,4 @@
-"""What the kernel knows of a TCP connection: `TCP_INFO` of Linux. Nothing is known elsewhere."""
+"""What the kernel knows of a TCP connection, and is told about it: `TCP_INFO` of Linux. Nothing is known elsewhere."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ class AnySocket(Protocol):
     """What both `socket` and `asyncio` call one."""
 
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
+
+    def setsockopt(self, level: int, option: int, value: int, /) -> None: ...
+
+
+KEPT_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
+"""A connection whose other end is gone fails after a minute, also while nothing is sent over it. Less would end those
+that wait behind what a slow link carries.
+"""
+
+
+def keep_alive(connection: AnySocket) -> None:
+    """Finds out whether the other end is still there while an answer is made, for however long."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEPT_ALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def read_tcp_info(connection: AnySocket) -> TcpInfo | None:
