@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace.meaning.zset import ZSet
 from headrace.model.plan import Plan
 from headrace.model.relation import Relation
-from headrace.run.push.exports import ChangesGone, Exports, Segment
+from headrace.run.push.exports import SEGMENT_BYTES, ChangesGone, Exports, Segment
 from headrace.run.push.imports import commit_segment
 from headrace.testing.worlds import START, RunningWorld
 
@@ -109,9 +109,9 @@ class SitesWorld:
         available = world.engine.find_available()
         return world.engine.load(available) if available else []
 
-    def read_segment(self, site: str, copy: str) -> Segment:
+    def read_segment(self, site: str, copy: str, most_bytes: int = SEGMENT_BYTES) -> Segment:
         after = self.worlds[site].ledger.times()[copy]
-        return self.exports(self.origin(site, copy)).read_changes(copy, after)
+        return self.exports(self.origin(site, copy)).read_changes(copy, after, most_bytes)
 
     def start_lost_anew(self) -> None:
         """Copies that lack changes which are gone start anew, as their sites do when they are told."""

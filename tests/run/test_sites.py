@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from headrace.app.site_processes import refuse_what_needs_one_process
 from headrace.meaning.scalar_time import micros
 from headrace.model.errors import Conflict, EvaluationError, UsageError
+from headrace.model.log import Log, Piece, PieceKind
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import NoAnswer
-from headrace.run.push.exports import ChangesGone
+from headrace.run.push.exports import SEGMENT_BYTES, ChangesGone, choose_end
 from headrace.run.push.imports import commit_segment
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, quick_folder
@@ -45,6 +46,14 @@ def test_the_parts_of_all_sites_are_the_whole_program(tmp_path: Path):
             assert parts[copy.origin].exports[copy.name] == copy
         for task in part.tasks.values():
             assert all(read in part.logs or read.startswith("spool:") for read in task.reads)
+
+
+def test_changes_are_sent_in_parts_that_end_where_a_commit_does():
+    pieces = [Piece(PieceKind.CHANGE, f"{t}", t - 10, t, 1, size) for t, size in ((10, 9), (20, 5), (30, 5), (40, 1))]
+    log = Log("r", "us", t=50, start=0, pieces=tuple(pieces))
+    assert [choose_end([log], after, 50, 10) for after in (0, 10, 20, 30, 40)] == [10, 30, 50, 50, 50]
+    assert choose_end([log], 0, 50, 1) == 10, "one piece, however large it is"
+    assert choose_end([log, log], 10, 25, 10) == 20, "all that changed by one commit"
 
 
 def live(data: st.DataObject, world: SitesWorld, batches: int) -> None:
@@ -81,7 +90,7 @@ def happen(data: st.DataObject, world: SitesWorld) -> None:
         case "bring" if one.program.imports:
             copy = data.draw(st.sampled_from(sorted(one.program.imports)))
             try:
-                segment = world.read_segment(site, copy)
+                segment = world.read_segment(site, copy, data.draw(st.sampled_from([1, SEGMENT_BYTES])))
             except ChangesGone:
                 world.start_lost_anew()
                 return

@@ -9,12 +9,12 @@ A site that does not answer delays those who read what comes from it, and nobody
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from typing import Protocol
 
@@ -48,6 +48,7 @@ from headrace.site.received_contents import ReceivedContents
 from headrace.site.threads import GuardedThreads
 from headrace.site.troubles import SITE, Troubles
 from headrace.site.turns import Turns
+from headrace.site.wanted_copies import WantedCopies
 
 log = logging.getLogger("headrace.service")
 
@@ -93,15 +94,20 @@ class SitePeer(Protocol):
         """
 
 
+class _Came(Enum):
+    """How much came of what was asked for. `ALL` also if it has no place here any more."""
+
+    ALL = "all"
+    SOME = "some"
+    NOTHING = "nothing"
+
+
 @dataclass(slots=True)
 class _Queue:
-    """CopyWishes for copies of one other site, and since when it does not answer."""
+    """What is wanted of one other site, and since when it does not answer."""
 
     peer: SitePeer
-    wanted: dict[str, CopyWish] = field(default_factory=dict)
-    """All that is not there yet."""
-    waiting: list[tuple[int, str]] = field(default_factory=list)
-    """A heap of those that nobody is bringing."""
+    wanted: WantedCopies = field(default_factory=WantedCopies)
     there: threading.Condition = field(default_factory=threading.Condition)
     failures: int = 0
     failing: dict[str, float] = field(default_factory=dict)
@@ -204,12 +210,7 @@ class Importing:
     def want(self, copy: str, t: int, deadline: int) -> None:
         queue = self._queue_of(self._origin(copy))
         with queue.there:
-            before = queue.wanted.get(copy)
-            if before is not None and before.t >= t:
-                return
-            queue.wanted[copy] = CopyWish(t, deadline if before is None else min(deadline, before.deadline))
-            if before is None:
-                heapq.heappush(queue.waiting, (deadline, copy))
+            if queue.wanted.want(copy, CopyWish(t, deadline)):
                 queue.there.notify()
 
     def look_at_links(self, declared: Mapping[Ends, float | None]) -> dict[Ends, LinkState]:
@@ -227,7 +228,7 @@ class Importing:
         """Copies that somebody waits for; all of a site that does not answer."""
         engine = self.engine()
         if queue.silent_since is None or engine is None:
-            return list(queue.wanted)
+            return list(queue.wanted.wishes)
         return [copy.name for copy in engine.program.imports.values() if copy.origin == name]
 
     def find_silent(self) -> frozenset[str]:
@@ -236,7 +237,9 @@ class Importing:
 
     def find_under_way(self) -> frozenset[str]:
         # What is lost is not asked for again: it would be lost again, until somebody forgets it.
-        return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted)).union(self._lost)
+        return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted.wishes)).union(
+            self._lost
+        )
 
     def _origin(self, copy: str) -> str:
         return self._find(copy).origin
@@ -290,53 +293,55 @@ class Importing:
         queue, stop = self._queues[name], self.threads.stop
         while not stop.is_set():
             with queue.there:
-                while not queue.waiting and not stop.is_set():
+                while not queue.wanted.is_any_waiting and not stop.is_set():
                     queue.there.wait()  # `want` and `tell_to_end` wake it
                 if stop.is_set():
                     return
-                _, copy = heapq.heappop(queue.waiting)
-            is_done = False
+                copy = queue.wanted.take()
+            came = _Came.NOTHING
             try:
-                is_done = self._bring_one(name, copy)
-                if not is_done:
+                came = self._bring_one(name, copy)
+                if came is not _Came.ALL:
                     stop.wait(BACKOFF_S[min(queue.failures, len(BACKOFF_S) - 1)] if queue.failures else 0.0)
             finally:  # whatever happens, it is brought or waits
                 with queue.there:
-                    if is_done:
-                        queue.wanted.pop(copy, None)
-                    elif copy in queue.wanted:
+                    if came is _Came.ALL:
+                        queue.wanted.finish(copy)
+                    else:
                         # Behind those that are due by then: one that makes no progress must not keep all workers.
-                        again = max(queue.wanted[copy].deadline, self.clock() + round(ANSWER_WITHIN_S * 1e6))
-                        heapq.heappush(queue.waiting, (again, copy))
+                        later = self.clock() + round(ANSWER_WITHIN_S * 1e6)
+                        queue.wanted.put_back(copy, None if came is _Came.SOME else later)
                         queue.there.notify()
 
-    def _bring_one(self, name: str, copy: str) -> bool:
-        """Whether nobody has to bring it any more: it is there, or has no place here."""
+    def _bring_one(self, name: str, copy: str) -> _Came:
+        """Asks once for what a copy lacks."""
         queue, engine = self._queues[name], self.engine()
-        after, wish = self.ledger.times().get(copy), queue.wanted[copy]
+        after, wish = self.ledger.times().get(copy), queue.wanted.wishes[copy]
         if engine is None or copy not in engine.program.imports or after is None or after >= wish.t:
-            return True
+            return _Came.ALL
         began = time.perf_counter()
         try:
             sent = queue.peer.read_changes(copy, after, wish, ANSWER_WITHIN_S)
         except ChangesGone as error:
             with self._turn:
                 self._lost[copy] = str(error)
-            return True
+            return _Came.ALL
         except NotThereYet as error:
             log.debug("%s is not there yet: %s", copy, error)
             queue.failures = max(1, queue.failures)
-            return False
+            return _Came.NOTHING
         except ConnectError as error:
             self._does_not_come(name, copy, error)
-            return False
+            return _Came.NOTHING
         queue.failures = 0
         queue.failing.pop(copy, None)
         self.troubles.clear(f"{SITE}{name}: {copy}")
         if sent.segment.upto > after:
             self._commit(copy, sent, time.perf_counter() - began)
-        reached, wanted = self.ledger.times().get(copy, after), queue.wanted.get(copy)
-        return wanted is None or reached >= wanted.t
+        reached, wanted = self.ledger.times().get(copy, after), queue.wanted.wishes.get(copy)
+        if wanted is None or reached >= wanted.t:
+            return _Came.ALL
+        return _Came.SOME if reached > after else _Came.NOTHING
 
     def _commit(self, copy: str, sent: SentChanges, seconds: float) -> None:
         with self.turns.pushing:
@@ -366,7 +371,7 @@ class Importing:
         queue, now = self._queues[name], time.time()
         since = queue.silent_since = queue.silent_since or now
         if now - since >= SILENT_S:
-            waits = f"; {len(queue.wanted)} copies wait for it" if queue.wanted else ""
+            waits = f"; {len(queue.wanted.wishes)} copies wait for it" if queue.wanted.wishes else ""
             what = f'site "{name}" has not answered for {format_seconds(round(now - since))}{waits}: {error.message}'
             self.troubles.report(SITE + name, what, MEND, since)
 

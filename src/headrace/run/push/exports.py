@@ -6,7 +6,7 @@ changes after it are kept. It moves on when the other site asks for what comes n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -22,6 +22,11 @@ from headrace.run.push.push_items import make_item
 from headrace.run.push.work import make_rows
 from headrace.run.rows.changes import contents
 
+SEGMENT_BYTES = 2 * 1024 * 1024
+"""Changes that are sent together, as they are kept here: both sides hold them in memory, and what does not arrive whole
+is sent again.
+"""
+
 
 class ChangesGone(RuntimeError):
     """What a copy lacks is not kept any more: it has to start anew."""
@@ -33,7 +38,7 @@ class NotForReader(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Changes of a copy with after < t <= upto, all that there are."""
+    """Changes of a copy with after < t <= upto; there may be later ones."""
 
     after: int
     upto: int
@@ -77,8 +82,9 @@ class Exports:
             found[copy.site] = found.get(copy.site, 0) + waiting
         return found
 
-    def read_changes(self, name: str, after: int) -> Segment:
-        """What a copy lacks that is there. Asking for it says that the copy has everything up to `after`.
+    def read_changes(self, name: str, after: int, most_bytes: int = SEGMENT_BYTES) -> Segment:
+        """What a copy lacks that is there, from the oldest on; about so many bytes of it, if there is more. Asking for
+        it says that the copy has everything up to `after`.
 
         Raises ChangesGone.
         """
@@ -90,6 +96,7 @@ class Exports:
         upto = min(log.t for log in logs.values())
         if upto <= after:
             return Segment(after, after, schema_of(copy.spec.columns).empty_table())
+        upto = choose_end(logs.values(), after, upto, most_bytes)
         there = {**logs, name: Log(name, copy.site, after, after)}
         # Files that nobody names any more stay for a minute, so that nobody needs to hold them meanwhile.
         item = make_item(self._with(copy), self.engine.store, name, upto, there)
@@ -165,3 +172,18 @@ class Exports:
                 ledger.commit(lease, Commit((edit,)))
             except Conflict:
                 return  # the other site asks twice: whoever was first has said the same
+
+
+def choose_end(logs: Iterable[Log], after: int, upto: int, most_bytes: int) -> int:
+    """The latest time up to which changes have so many bytes at most, or up to which there is one piece of them.
+
+    Pieces end where a commit does, so nobody sees half of a transaction.
+    """
+    pieces = sorted((piece for log in logs for piece in log.changes(after, upto)), key=lambda piece: piece.upto)
+    end, size = None, 0
+    for piece in pieces:
+        size += piece.bytes
+        if end is not None and size > most_bytes and piece.upto > end:
+            return end
+        end = min(piece.upto, upto)
+    return upto
