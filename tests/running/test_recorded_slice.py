@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from headrace.app.joined_agent import JoinedSite
+from headrace.connect.wire.client import WireReply
 from headrace.site.folder import Folder
 from headrace.site.kept_stays import remember_stays
 from headrace.site.membership import Membership, read_neighbours
@@ -70,6 +71,23 @@ def test_what_a_site_does_not_know_is_refused_and_what_it_has_stays(world: WireW
         assert client.ask("PUT", "/v1/slice", 5.0, body=recorded()).status == 409, "an old coordinator"
     part = read_part(site.folder)
     assert part is not None and part.number == 4
+
+
+def test_of_two_coordinators_with_one_epoch_the_first_is_heard(world: WireWorld, site: JoinedSite) -> None:
+    """Somebody has copied the project's folder, and started both."""
+    first, copy = ({"coordinator_run": f"on us1, run {one}"} for one in "ab")
+    with world.serving(site.answer, site.identity) as where:
+        client = world.client("eu", where, world.identity(None))
+
+        def tell(**changed: Any) -> WireReply:
+            return client.ask("PUT", "/v1/slice", 5.0, body=recorded(**changed))
+
+        assert [tell(**first).status, tell(**copy).status, tell(**first).status] == [200, 409, 200]
+        assert tell(**copy).reason == "another coordinator (on us1, run a) has told this site what to run since"
+        assert tell().status == 200, "one of an earlier version does not say it"
+        assert tell(**copy, coordinator_epoch=8).status == 200, "it was started once more"
+        assert tell(**first).status == 409
+    assert read_neighbours(site.folder).coordinator_run == copy["coordinator_run"]
 
 
 def test_only_the_coordinator_says_what_a_site_runs_and_who_is_denied_gets_nothing(

@@ -153,19 +153,22 @@ class JoinedSite:
         try:
             sent = json.loads(request.body)
             form, epoch, part = int(sent["format"]), int(sent["coordinator_epoch"]), sent["part"]
+            run = None if sent.get("coordinator_run") is None else str(sent["coordinator_run"])
         except (ValueError, KeyError, TypeError) as error:
             return answer_refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"the part cannot be read: {error}")
         if form > SLICE_FORMAT:
             what = f"this site knows parts of format {SLICE_FORMAT}, not {form}"
             return answer_refusal(HTTPStatus.UPGRADE_REQUIRED, what, "upgrade this site first")
         with self._turn:
-            if epoch < self.neighbours.coordinator_epoch:
-                what = "another coordinator has told this site what to run since"
+            if self.neighbours.is_fenced(epoch, run):
+                known = self.neighbours.coordinator_run
+                other = "another coordinator" if known is None else f"another coordinator ({known})"
+                what = f"{other} has told this site what to run since"
                 return answer_refusal(HTTPStatus.CONFLICT, what, "stop the old coordinator")
             try:
                 if int(part["number"]) != self._told or epoch != self.neighbours.coordinator_epoch:
                     self._told = take_part_document(self.folder, part)
-                told = ToldNeighbours(epoch, dict(sent["addresses"]), tuple(sent["denied"]))
+                told = ToldNeighbours(epoch, dict(sent["addresses"]), tuple(sent["denied"]), run)
             except (UnreadableState, KeyError, TypeError, ValueError) as error:
                 return answer_refusal(HTTPStatus.UPGRADE_REQUIRED, f"the part cannot be read: {error}")
             if told != self.neighbours:

@@ -11,11 +11,13 @@ import datetime
 import json
 import logging
 import os
+import platform
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -72,10 +74,12 @@ def now_utc() -> datetime.datetime:
 @dataclass
 class AgentsCoordinator(Coordinator):
     """Plans, and tells sites that have joined their parts. `epoch` is that of its lease: an older one is refused by
-    sites that a newer one has told anything.
+    sites that a newer one has told anything. `run` is this start of it, and on which machine: a copy of its folder may
+    have the same epoch.
     """
 
     epoch: int = 0
+    run: str = field(default_factory=lambda: f"on {platform.node()}, run {secrets.token_hex(4)}")
     waits_for_sites = False
 
     def __post_init__(self) -> None:
@@ -276,6 +280,7 @@ class AgentsCoordinator(Coordinator):
         return {
             "format": SLICE_FORMAT,
             "coordinator_epoch": self.epoch,
+            "coordinator_run": self.run,
             "part": site_folder(self.folder, site).read_json(PART_FILE),
             "addresses": dict(self._find_addresses(site)),
             "denied": sorted(self.joined.denied),

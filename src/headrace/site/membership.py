@@ -32,11 +32,22 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class ToldNeighbours:
-    """`addresses` of other sites, host and port; `denied` are instances that may not ask."""
+    """`addresses` of other sites, host and port; `denied` are instances that may not ask.
+
+    `coordinator_run` tells one start of a coordinator from another: copies of its folder count epochs alike. Earlier
+    versions do not say it.
+    """
 
     coordinator_epoch: int = 0
     addresses: Mapping[str, str] = field(default_factory=dict)
     denied: tuple[str, ...] = ()
+    coordinator_run: str | None = None
+
+    def is_fenced(self, epoch: int, run: str | None) -> bool:
+        """Whether a coordinator may not tell this site anything, since another one has told it something."""
+        if epoch != self.coordinator_epoch:
+            return epoch < self.coordinator_epoch
+        return run is not None and self.coordinator_run is not None and run != self.coordinator_run
 
 
 def read_membership(folder: Folder) -> Membership | None:
@@ -57,7 +68,8 @@ def read_neighbours(folder: Folder) -> ToldNeighbours:
     if found is None:
         return ToldNeighbours()
     try:
-        return ToldNeighbours(int(found["coordinator_epoch"]), dict(found["addresses"]), tuple(found["denied"]))
+        epoch, run = int(found["coordinator_epoch"]), found.get("coordinator_run")
+        return ToldNeighbours(epoch, dict(found["addresses"]), tuple(found["denied"]), run)
     except (TypeError, KeyError, ValueError) as error:
         raise folder.unreadable(NEIGHBOURS_FILE, "it does not say where other sites are") from error
 
