@@ -208,6 +208,24 @@ def test_records_that_a_look_changed_are_kept_at_once(place: Place) -> None:
     assert place.episodes == 1
 
 
+def test_rows_of_a_site_whose_clock_is_ahead_count_as_lacking(place: Place) -> None:
+    """The view gets them when our clock has got there."""
+    reach: dict[str, int] = {}
+    place.auditor.find_reach = lambda: reach
+    shared = WatchedContract("sales", "view", FRESHNESS_S, 0.0, ("shop",), imports=frozenset(("orders@us",)))
+    local = WatchedContract("local", "view", FRESHNESS_S, 0.0, ("shop",))
+    place.auditor.watch((shared, local))
+    place.captured(NOON, NOON)
+    place.now = NOON
+    place.pushed(place.now)
+    assert place.auditor.measure() == {"sales": 0.0, "local": 0.0}
+    reach["orders@us"] = NOON - SECOND
+    assert place.auditor.measure()["sales"] == 0.0
+    reach["orders@us"] = NOON + 60 * SECOND
+    assert place.auditor.measure() == {"sales": 60.0, "local": 0.0}
+    assert place.auditor.lags_of({"view": NOON})["sales"] == 0.0, "pushing more often does not help"
+
+
 def test_a_capture_that_has_fallen_behind_its_database_is_found(place: Place) -> None:
     place.now = NOON + 10 * SECOND
     place.captured(NOON + 9 * SECOND, NOON + 9 * SECOND)

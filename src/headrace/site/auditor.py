@@ -66,8 +66,8 @@ class WatchedContract:
     planned_h: float = 0.0
     delivers: bool = False
     links: frozenset[tuple[str, str]] = frozenset()
-    is_elsewhere: bool = False
-    """Whether it also reflects databases of other sites: of these, lag counts from the view's own time."""
+    imports: frozenset[str] = frozenset()
+    """Copies of other sites' logs that it is made of: of these, lag counts from the view's own time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,8 @@ class Auditor:
     """Why a contract is late, as far as somebody knows."""
     copies: Callable[[], Mapping[str, int]] = dict
     """The times that copies have reached, by contract; of those that this service has asked."""
+    find_reach: Callable[[], Mapping[str, int]] = dict
+    """How far other sites could bring what we have of them, by their clocks."""
     _looked_at: int | None = None
     _kept: KeptLook = field(default_factory=KeptLook)
     """As of the last commit of this process."""
@@ -165,7 +167,7 @@ class Auditor:
         copies = self._find_copies()
         found: dict[str, MeasuredLag] = {}
         # Contracts that were pushed together lack the same: of those the ledger is asked once.
-        oldest = cache(partial(self._oldest_after, now=now))
+        oldest, reach = cache(partial(self._oldest_after, now=now)), self.find_reach()
         for one in self.watched:
             before = self.measured.get(one.contract)  # one that has to be loaded again is as late as it was
             reached = times.get(one.vertex, None if before is None else before.t)
@@ -177,6 +179,10 @@ class Auditor:
                 if one.delivers:
                     copied = copies.get(one.contract)
                     seen_s = None if copied is None else _measure_lag(one, min(copied, t), last, now, oldest)
+                if seen_s is not None:
+                    # A site whose clock is ahead of ours has rows that the view gets only when ours has got there.
+                    there = max((reach[name] for name in one.imports if name in reach), default=now)
+                    seen_s += max(0, there - now) / 1e6
                 found[one.contract] = MeasuredLag(one.vertex, t, seen_s, view_lag_s)
         self.measured = found
         return self.lags_s
@@ -311,7 +317,7 @@ def _measure_lag(one: WatchedContract, t: int, last: Mapping[str, CommitMark], n
     """The lag of a view or a copy that is at a time."""
     progress = (DatabaseProgress(name, oldest(name, t), last.get(name)) for name in one.databases)
     found = lag_s(now, t, progress)
-    return max(found, (now - t) / 1e6) if one.is_elsewhere else found
+    return max(found, (now - t) / 1e6) if one.imports else found
 
 
 def last_look(ledger: Ledger) -> ContractReadings | None:

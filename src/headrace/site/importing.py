@@ -179,6 +179,10 @@ class Importing:
         engine = self.engine()
         for origin in () if engine is None else {copy.origin for copy in engine.program.imports.values()}:
             self._queue_of(origin)  # which begins to listen
+        return self.find_told_reach()
+
+    def find_told_reach(self) -> dict[str, int]:
+        """What other sites said last of how far everything could be brought."""
         return {name: t for told in list(self._reach.values()) for name, t in told.items()}
 
     def find_starts(self, copies: Collection[str]) -> Mapping[str, int]:

@@ -95,7 +95,7 @@ def watch_contracts(
             one.money * HOUR_S,
             delivers=plan.catalogue.contracts[one.contract].deliver is not None,
             links=links[log],
-            is_elsewhere=bool(program.imports_of([log])),
+            imports=frozenset(program.imports_of([log])),
         )
         for one in plan.contracts
         for log in (serving_log(program, one),)

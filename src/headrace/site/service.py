@@ -171,6 +171,8 @@ class Service:
         self.withdrawals = Withdrawals(self.folder, ledger, lease, self.feeds.find_own_dsn, self.troubles, self.journal)
         beside = Beside(self.runner, self.in_work, turns, self.threads)
         self.importing = self._make_importing()
+        if self.importing is not None:
+            self.auditor.find_reach = self.importing.find_told_reach
         self.rounds = Rounds(
             ledger,
             self.auditor,
