@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from headrace.app.site_processes import refuse_what_needs_one_process
 from headrace.meaning.scalar_time import micros
-from headrace.model.errors import Conflict, EvaluationError, UsageError
+from headrace.model.errors import Conflict, EvaluationError
 from headrace.model.log import Log, Piece, PieceKind
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.logs.upkeep import Upkeep
@@ -21,7 +20,6 @@ from headrace.run.push.imports import commit_segment
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, quick_folder
 from tests.examples import examples
-from tests.run.push.test_evaluate_here import world_in_full
 from tests.run.sites_world import SitesWorld
 from tests.run.test_crashes import VIEWS
 from tests.run.test_engine import ANY_SIZE, MINUTE, SITES, TIMED, world_of
@@ -127,11 +125,6 @@ def test_any_views_are_right_where_sites_run_apart(data, texts, target):
             live(data, apart(texts, target, Path(folder)), batches=2)
         except (EvaluationError, NoAnswer):
             reject()
-
-
-def test_views_in_full_are_refused_by_name(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"refreshed in full \(c_v0_m2\) cannot run its sites as processes"):
-        refuse_what_needs_one_process(world_in_full(VIEWS[:1], ["m2"], tmp_path).plan)
 
 
 @pytest.mark.parametrize("target", ["m1", "m2"])

@@ -24,7 +24,7 @@ from headrace.model.errors import InputError, Problem, Severity, UnknownName, Us
 from headrace.model.full_query import FullQuery
 from headrace.model.going_over import GoingOver
 from headrace.model.names import name_of_view
-from headrace.model.options import ApplyWishes, RunEngine
+from headrace.model.options import ApplyWishes, RunEngine, SitesMode
 from headrace.model.plan import Plan
 from headrace.model.plan_modes import PlanWishes
 from headrace.model.source_shape import shape_of
@@ -32,7 +32,7 @@ from headrace.model.steps import say_step
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
-from headrace.site.site_folders import read_part
+from headrace.site.site_folders import read_part, read_sites_mode
 
 if TYPE_CHECKING:
     from headrace.app.lost_sources import LostSource
@@ -61,11 +61,19 @@ class AskSources(StrEnum):
     DECLARED = "declared"
 
 
+def who_asks(sites: SitesMode) -> AskSources:
+    return AskSources.ELSEWHERE if sites is SitesMode.AGENTS else AskSources.HERE
+
+
 def prepare(
-    directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, asks: AskSources = AskSources.HERE
+    directory: Path,
+    environment: Mapping[str, str],
+    wishes: ApplyWishes,
+    asks: AskSources = AskSources.HERE,
+    sites: SitesMode = SitesMode.INSIDE,
 ) -> Prepared:
     """The project's plan on what runs. Contracts that were forced stay so while they ask for the same."""
-    return _prepare_on(running_to_plan_on(Folder(directory)), directory, environment, wishes, asks)
+    return _prepare_on(running_to_plan_on(Folder(directory)), directory, environment, wishes, asks, sites)
 
 
 def _prepare_on(
@@ -74,6 +82,7 @@ def _prepare_on(
     environment: Mapping[str, str],
     wishes: ApplyWishes,
     asks: AskSources = AskSources.HERE,
+    sites: SitesMode = SitesMode.INSIDE,
 ) -> Prepared:
     from headrace.app.project import inspector, load_beside, planned_catalogue
     from headrace.declare.project_text import digest_files
@@ -85,16 +94,18 @@ def _prepare_on(
     else:
         inspect = inspector(directory, environment, elsewhere=asks is AskSources.ELSEWHERE)
         declared = load_beside(directory, environment, known, inspect)
-    return _prepare_declared(running, Folder(directory), declared, files, wishes)
+    return _prepare_declared(running, Folder(directory), declared, files, wishes, sites)
 
 
 def _prepare_declared(
-    running: Plan | None, folder: Folder, declared: Catalogue, files: str, wishes: ApplyWishes
+    running: Plan | None, folder: Folder, declared: Catalogue, files: str, wishes: ApplyWishes, sites: SitesMode
 ) -> Prepared:
+    from headrace.app.apart import leave_out_what_runs_inside
     from headrace.app.forgotten_sites import leave_out_sites
     from headrace.app.versions import plan_on_what_runs
 
     declared = leave_out_sites(declared, read_joined(folder).forgotten)
+    declared, left_out = (declared, ()) if sites is SitesMode.INSIDE else leave_out_what_runs_inside(declared)
     for name in wishes.force:
         if name not in declared.contracts:
             raise UnknownName(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
@@ -102,7 +113,7 @@ def _prepare_declared(
     wanted, change = compile_with(plan, promised), None if running is None else difference(running, plan)
     before = None if running is None else compile_with(running, read_forced_promises(folder))
     steps = steps_between(before, wanted, existing_in(folder))
-    return Prepared(plan, promised, change, steps, files, program=wanted.program)
+    return Prepared(plan, promised, change, steps, files, program=wanted.program, left_out=left_out)
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
@@ -124,7 +135,7 @@ def prepare_or_resume(
     environment: Mapping[str, str],
     planning: PlanWishes,
     say: Callable[[str], None],
-    asks: AskSources = AskSources.HERE,
+    sites: SitesMode = SitesMode.INSIDE,
 ) -> Prepared:
     """The project's plan. While a database is away the one that ran last, so that views of the others are kept. Where
     only tables are missing, or are not what they were, their sources are as they ran last.
@@ -134,18 +145,18 @@ def prepare_or_resume(
     """
     wishes = ApplyWishes(planning=planning)
     if folder.is_of_old_version:
-        return _prepare_on(None, folder.project, environment, wishes, asks)
+        return _prepare_on(None, folder.project, environment, wishes, who_asks(sites), sites)
     resumed = _resume_steps(folder, environment, say) if planning == PlanWishes() else None
     if resumed is not None:
         return resumed
     try:
-        return prepare(folder.project, environment, wishes, asks)
+        return prepare(folder.project, environment, wishes, who_asks(sites), sites)
     except InputError:
         running = folder.running()
         if running is None:
             raise
         if not _is_a_database_away(running, environment, say):
-            return _tell_lost(_prepare_without_lost(running, folder, environment, wishes), say)
+            return _tell_lost(_prepare_without_lost(running, folder, environment, wishes, sites), say)
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
         ran = compile_with(running, read_forced_promises(folder))
         steps = steps_between(ran, ran, existing_in(folder))
@@ -153,24 +164,24 @@ def prepare_or_resume(
 
 
 def prepare_beside_lost(
-    directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, asks: AskSources = AskSources.HERE
+    directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, sites: SitesMode = SitesMode.INSIDE
 ) -> Prepared:
     """The project's plan on what runs. Sources whose tables are missing, or are not what they were, stay as they ran.
 
     Raises InputError for all other mistakes, and while a database is away.
     """
     try:
-        return prepare(directory, environment, wishes, asks)
+        return prepare(directory, environment, wishes, who_asks(sites), sites)
     except InputError:
         folder = Folder(directory)
         running = folder.running()
         if running is None or databases_away(running, environment):
             raise
-        return _prepare_without_lost(running, folder, environment, wishes)
+        return _prepare_without_lost(running, folder, environment, wishes, sites)
 
 
 def _prepare_without_lost(
-    running: Plan, folder: Folder, environment: Mapping[str, str], wishes: ApplyWishes
+    running: Plan, folder: Folder, environment: Mapping[str, str], wishes: ApplyWishes, sites: SitesMode
 ) -> Prepared:
     """Raises InputError if more is wrong than tables of sources that ran."""
     from headrace.app.lost_sources import load_without_lost
@@ -178,7 +189,7 @@ def _prepare_without_lost(
 
     files = digest_files(folder.project)
     declared, lost = load_without_lost(folder.project, environment, running.catalogue.sources)
-    prepared = _prepare_declared(running_to_plan_on(folder), folder, declared, files, wishes)
+    prepared = _prepare_declared(running_to_plan_on(folder), folder, declared, files, wishes, sites)
     return replace(prepared, lost=tuple(map(_say_lost, lost)))
 
 
@@ -219,9 +230,9 @@ def prepare_while_stopped(
     directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, say: Callable[[str], None]
 ) -> Prepared:
     """What the next `up` would do, of a project that does not run."""
-    asks = wishes.replan or wishes.force or wishes.planning != PlanWishes()
-    resumed = None if asks else _resume_steps(Folder(directory), environment, say)
-    return prepare_beside_lost(directory, environment, wishes) if resumed is None else resumed
+    asks, folder = wishes.replan or wishes.force or wishes.planning != PlanWishes(), Folder(directory)
+    resumed = None if asks else _resume_steps(folder, environment, say)
+    return resumed or prepare_beside_lost(directory, environment, wishes, read_sites_mode(folder))
 
 
 def _is_a_database_away(plan: Plan, environment: Mapping[str, str], say: Callable[[str], None]) -> bool:

@@ -78,7 +78,8 @@ def project_status(directory: Path) -> dict[str, Any]:
     if apart and found["service"]["state"] != State.STOPPED:
         from headrace.coordinate.site_statuses import find_sites_status  # sites go on if nobody coordinates them
 
-        about = {name: found["service"][name] for name in ("state", "pid", "error", "age_s")}
+        known = ("state", "pid", "error", "age_s", "troubles")
+        about = {name: found["service"][name] for name in known if name in found["service"]}
         return find_sites_status(folder, about, found["moves"])
     return found
 

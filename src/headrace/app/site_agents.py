@@ -328,6 +328,7 @@ class AgentsCoordinator(Coordinator):
         found["contracts"] += tell_unheard(
             self.plan, read_forced_promises(self.folder), awaited, dict(self._reports), found["contracts"], now
         )
+        found["troubles"] += self.tell_left_out()
         return tell_beliefs({**found, "moves": self.moves}, {} if self.moving is None else self.moving.beliefs)
 
     def _phase(self) -> str:

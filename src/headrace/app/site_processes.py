@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol
 
-from headrace.app.preparing import AskSources, prepare_beside_lost, prepare_or_resume
+from headrace.app.preparing import prepare_beside_lost, prepare_or_resume
 from headrace.app.refusing import refuse_second
 from headrace.app.running import Say, Server, UpSettings, closed_now, log_to
 from headrace.app.site_replanning import SitesReplanning
@@ -40,6 +40,7 @@ from headrace.model.errors import ConnectError, Fenced, HeadraceError, LeaseHeld
 from headrace.model.log import Lease
 from headrace.model.options import ApplyWishes, RunEngine, SitesMode
 from headrace.model.plan import Plan
+from headrace.model.trouble import Trouble
 from headrace.plan.document import plan_document
 from headrace.plan.share.difference import difference
 from headrace.plan.share.revalue import Measured
@@ -154,6 +155,7 @@ class Coordinator:
         """Sites without a process, and since when (seconds since 1970)."""
         self._unheard: dict[str, float] = {}
         """Sites that do not answer, and since when they were to go over to a plan (seconds since 1970)."""
+        self._left_out: tuple[Trouble, ...] = ()
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -180,6 +182,14 @@ class Coordinator:
         write_forced(self.folder, plan, prepared.forced)
         self.plan = plan
 
+    def note_left_out(self, prepared: Prepared) -> None:
+        """Notes what does not run because sites run apart: `status` tells it from now on."""
+        since = {one.what: one.since for one in self._left_out}
+        now = time.time()
+        self._left_out = tuple(
+            Trouble(one.message, since.get(one.message, now), one.hint or "") for one in prepared.left_out
+        )
+
     def _note(self, epochs: SiteEpochs) -> None:
         """Notes what sites run, before they are told and after they went over: a crash in between keeps too much."""
         write_epochs(self.folder, epochs)
@@ -188,13 +198,13 @@ class Coordinator:
     def apply(self, wishes: ApplyWishes) -> Applied:
         """Brings all sites to the project's plan, and returns when those that answer run it."""
         with self._turn:
-            prepared = prepare_beside_lost(self.folder.project, self.environment, wishes, who_asks(self.settings.sites))
-            refuse_what_needs_one_process(prepared.plan)
+            prepared = prepare_beside_lost(self.folder.project, self.environment, wishes, self.settings.sites)
             is_same = prepared.change is not None and prepared.change.is_nothing
             if is_same:
                 prepared = replace(prepared, steps=())
             if wishes.dry_run:
                 return Applied(prepared, done=False)
+            self.note_left_out(prepared)
             if not is_same:
                 self.tell_parts(prepared)
                 self.look_after_processes()
@@ -411,19 +421,19 @@ class Coordinator:
         raise UsageError(f'site "{site}" is a process of this project', "remove it from the project's files instead")
 
     def status(self) -> dict[str, Any]:
-        found = find_sites_status(self.folder, {"state": self.state.value, "pid": os.getpid()}, self.moves)
-        found["troubles"] += [
+        unheard = [
             {"what": f'site "{site}" does not answer, and runs an earlier plan', "since": since, "hint": COMES_BACK}
             for site, since in self._unheard.items()
         ]
-        return found
+        about = {"state": self.state.value, "pid": os.getpid(), "troubles": [*unheard, *self.tell_left_out()]}
+        return find_sites_status(self.folder, about, self.moves)
+
+    def tell_left_out(self) -> list[dict[str, Any]]:
+        """Troubles for `status`. Nobody waits for them, so they are told once the project runs."""
+        return [one.to_json() for one in self._left_out] if self.state is State.RUNNING else []
 
     def write_status(self) -> None:
         self.folder.write_json(STATUS_FILE, self.status(), indent=None)
-
-
-def who_asks(sites: SitesMode) -> AskSources:
-    return AskSources.ELSEWHERE if sites is SitesMode.AGENTS else AskSources.HERE
 
 
 def run_sites(
@@ -442,8 +452,7 @@ def run_sites(
     if not settings.moved:
         refuse_copy(folder)
     say("planning")
-    prepared = prepare_or_resume(folder, environment, settings.planning, say, who_asks(settings.sites))
-    refuse_what_needs_one_process(prepared.plan)
+    prepared = prepare_or_resume(folder, environment, settings.planning, say, settings.sites)
     tell_plan(prepared)
     if not prepared.plan.contracts:
         return prepared
@@ -461,6 +470,7 @@ def run_sites(
             write_process(folder, this_process(lease, server.port, token, folder))
             with host.serving_sites(lease):
                 host.tell_parts(prepared)
+                host.note_left_out(prepared)
                 _coordinate(host, ledger, lease, say)
         finally:
             if host.stop.is_set():  # otherwise something is wrong here, and sites go on
@@ -533,18 +543,6 @@ def _taking(folder: Folder) -> Iterator[tuple[Ledger, Lease]]:
             ledger.release(lease)
     finally:
         ledger.close()
-
-
-def refuse_what_needs_one_process(plan: Plan) -> None:
-    """Raises UsageError for projects that cannot run apart yet."""
-    recomputed = [name for name, edge in plan.graph.edges.items() if edge.is_recomputed]
-    in_full = sorted({contract for name in recomputed for contract in plan.vertex_figures[name].serves})
-    # A view in full is known at the times of its own pushes alone: at another site, a copy could start in between.
-    views = f"views that are refreshed in full ({', '.join(in_full)})"
-    for what, found in (("feeds", plan.feeds), ("templates", plan.templates), (views, in_full)):
-        if found:
-            hint = "run it with `headrace up --sites inside`, which is the default"
-            raise UsageError(f"a project with {what} cannot run its sites as processes of their own yet", hint)
 
 
 def refuse_other_mode(folder: Folder, mode: SitesMode) -> None:

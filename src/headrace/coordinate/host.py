@@ -73,7 +73,8 @@ class Prepared:
     `files` is a digest of the files that the plan was made from. The first steps were `done` by a service that died.
     `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
     nothing is as fast. `program` is there if the plan was compiled to find the steps: nobody compiles it again.
-    `lost` says which sources cannot be captured now, and stay as they ran.
+    `lost` says which sources cannot be captured now, and stay as they ran. `left_out` says what the project declares
+    and does not run because its sites run apart.
     """
 
     plan: Plan
@@ -84,6 +85,7 @@ class Prepared:
     done: int = 0
     program: Program | None = None
     lost: tuple[Problem, ...] = ()
+    left_out: tuple[Problem, ...] = ()
 
     @property
     def left(self) -> Steps:

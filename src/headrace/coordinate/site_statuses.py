@@ -21,12 +21,15 @@ COUNTED = ("pushes", "pushed_rows", "push_seconds", "upkeep_seconds")
 def find_sites_status(
     folder: Folder, about: Mapping[str, Any], moves: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    """What all sites say now, and what is known of the process that coordinates them, with the moves that it made."""
+    """What all sites say now, and what is known of the process that coordinates them, with the moves that it made. What
+    is wrong in its eyes is in `about`, and is told among the troubles of all.
+    """
     told = {site: _read_status(folder, site) for site in read_sites(folder)}
     waiting = [site for site, status in told.items() if status is None or status["service"]["state"] == State.LOADING]
     phase = f"waiting for {', '.join(waiting)}" if waiting else "running"
     usual = {"phase": phase, "error": None, "written": time.time(), "age_s": 0.0}
     found = {**merge_statuses(told, {**usual, **about}), "moves": list(moves)}
+    found["troubles"] += about.get("troubles", ())
     return tell_beliefs(found, read_beliefs(folder)[0])
 
 

@@ -61,6 +61,7 @@ def applied_document(applied: Applied) -> dict[str, Any]:
         ],
         "failing": dict(applied.failing),
         "lost": [{"message": one.message, "hint": one.hint} for one in applied.prepared.lost],
+        "left_out": [{"message": one.message, "hint": one.hint} for one in applied.prepared.left_out],
     }
 
 

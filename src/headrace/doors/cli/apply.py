@@ -75,7 +75,7 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
     for contract in answer["contracts"]:
         if contract["forced"]:
             yield f'  contract "{contract["id"]}" is forced: it is served last, on a best-effort basis'
-    for lost in answer["lost"]:
+    for lost in (*answer["lost"], *answer["left_out"]):
         yield from wrap(lost["message"], "", "  ")
         if lost["hint"]:
             yield from wrap(f"hint: {lost['hint']}", "  ", "    ")

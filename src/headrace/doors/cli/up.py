@@ -212,10 +212,16 @@ def _say_if_possible(line: str) -> None:
 
 
 def _refusals(prepared: Prepared, say: Callable[[str], None]) -> None:
+    from headrace.app.apart import NEEDS_INSIDE
+
     plan = prepared.plan
     say(f"{plan.catalogue.project}: {count(len(plan.contracts), 'contract')}")
     for feed in plan.feeds:
         if feed.reason is not None:
             say(f'feed "{feed.feed}" is refused: {feed.detail}; see `headrace why {feed.feed}`')
+    for left_out in prepared.left_out:
+        say(left_out.message)
     for rejection in prepared.rejected:
-        say(f'contract "{rejection.contract}" is refused: {rejection.detail}; see `headrace why {rejection.contract}`')
+        # `why` explains the plan of the project's files, in which such a contract can be kept.
+        more = "" if rejection.reason.endswith(NEEDS_INSIDE) else f"; see `headrace why {rejection.contract}`"
+        say(f'contract "{rejection.contract}" is refused: {rejection.detail}{more}')

@@ -1,0 +1,121 @@
+"""Projects with feeds, templates and views in full, whose sites run apart: what can run does, the rest is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.app.preparing import AskSources, Prepared, prepare
+from headrace.app.project import sample_project
+from headrace.connect.postgres.sample import SampleDatabases
+from headrace.coordinate.host import Applied
+from headrace.doors.documents import applied_document
+from headrace.model.options import ApplyWishes, SitesMode
+from tests.running.running_project import until
+
+SMALL = """
+project: small
+sites: {us: {cpu: 0.34 $/core-hour}, eu: {cpu: 0.34 $/core-hour}}
+links: [{between: [us, eu], bandwidth: 100 Mbps, latency: 10 ms}]
+sources:
+  users:
+    {kind: table, at: us, key: [uid], rows: 100, rate: 1 /s, columns: {uid: bigint, name: {type: string, width: 8}}}
+contracts:
+  kept: {view: named, at: eu, freshness: 4 s}
+  whole: {view: named, at: eu, freshness: 40 s, refresh: full}
+  either: {view: named, at: us, freshness: 40 s, refresh: auto}
+"""
+
+KEPT = {"wall", "nearby", "busy", "visitors", "visitors_eu", "pictures", "talkers"}
+
+
+def prepare_apart(folder: Path, sites: SitesMode = SitesMode.PROCESSES) -> Prepared:
+    return prepare(folder, {}, ApplyWishes(), AskSources.DECLARED, sites)
+
+
+def sample(name: str) -> Path:
+    found = sample_project(name)
+    assert found is not None
+    return found
+
+
+def refused(prepared: Prepared) -> dict[str, str]:
+    return {one.contract: one.detail for one in prepared.rejected}
+
+
+@pytest.mark.parametrize("sites", [SitesMode.PROCESSES, SitesMode.AGENTS])
+def test_a_feed_is_left_out_by_name_and_everything_else_runs(sites: SitesMode) -> None:
+    inside, apart = prepare_apart(sample("apps"), SitesMode.INSIDE), prepare_apart(sample("apps"), sites)
+    assert [one.feed for one in inside.plan.feeds] == ["home"] and inside.left_out == ()
+    assert apart.plan.feeds == () and apart.plan.catalogue.feeds == {}
+    assert {one.contract for one in apart.plan.contracts} == KEPT
+    assert refused(apart).keys() == {"adverts"}, "as it is inside one process"
+    told = ['feed "home" is left out: feeds run with `--sites inside` alone']
+    assert [one.message for one in apart.left_out] == told
+    document = applied_document(Applied(apart, done=False))
+    assert [one["message"] for one in document["left_out"]] == told
+    assert "--sites inside" in document["left_out"][0]["hint"]
+
+
+def test_a_contract_for_rows_of_a_template_is_refused_by_name() -> None:
+    apart = prepare_apart(sample("friends"))
+    assert [one.message for one in apart.left_out] == [
+        'template "nearby" is left out: templates run with `--sites inside` alone'
+    ]
+    assert apart.plan.contracts == () and apart.plan.templates == ()
+    assert "rows of template" in refused(apart)["nearby"] and "`--sites inside` alone" in refused(apart)["nearby"]
+
+
+def test_a_view_in_full_is_refused_and_one_that_may_be_either_is_maintained(tmp_path: Path) -> None:
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views" / "named.sql").write_text("SELECT name, count(*) AS n FROM users GROUP BY name")
+    (tmp_path / "headrace.yml").write_text(SMALL)
+    apart = prepare_apart(tmp_path)
+    assert {one.contract: one.view for one in apart.plan.contracts} == {"kept": "named", "either": "named"}
+    assert refused(apart) == {"whole": "its view is refreshed in full, and such views run with `--sites inside` alone"}
+    assert not any(edge.is_recomputed for edge in apart.plan.graph.edges.values())
+    assert {one.contract for one in prepare_apart(tmp_path, SitesMode.INSIDE).plan.contracts} == {
+        "kept",
+        "whole",
+        "either",
+    }
+
+
+@pytest.mark.long
+@pytest.mark.live
+@pytest.mark.timeout(900)
+def test_the_sample_apps_run_with_a_process_for_each_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "apps"
+    shutil.copytree(sample("apps"), project, ignore=shutil.ignore_patterns(".headrace"))
+    databases = SampleDatabases(tmp_path / "postgres", project / "databases")
+    for name, value in databases.start().items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str, status: int = 0) -> str:
+        command = [sys.executable, "-P", "-m", "headrace", *words]
+        ended = subprocess.run(command, text=True, capture_output=True, timeout=400, check=False)
+        assert ended.returncode == status, f"{words}: {ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+    try:
+        said = run("up", str(project), "--sites=processes", "--engine=local", "--detach")
+        assert 'feed "home" is left out: feeds run with `--sites inside` alone' in said
+        found = json.loads(run("status", str(project), "--json"))
+        assert {one["id"] for one in found["sites"]} == {"us", "eu", "asia"}
+        assert len({one["pid"] for one in found["sites"]}) == 3
+        assert [one["what"] for one in found["troubles"]] == [
+            'feed "home" is left out: feeds run with `--sites inside` alone'
+        ]
+        load = databases.start_load()
+        until(lambda: load.rows > 50, "the apps have written")
+        load.stop()
+        compared = json.loads(run("audit", str(project), "--recompute", "--json"))["recompute"]
+        assert {one["contract"] for one in compared if one["equal"]} == KEPT
+    finally:
+        run("down", str(project))
+        databases.stop()
