@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import secrets
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,8 @@ class Invited:
 
     @property
     def command(self) -> str:
-        return f"headrace agent --site {self.site} --join {self.url} --token {self.token}"
+        """What to type into a shell there."""
+        return shlex.join(("headrace", "agent", "--site", self.site, "--join", self.url, "--token", self.token))
 
 
 def invite_site(directory: Path, site: str) -> Invited:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -94,7 +95,7 @@ def merge_reports(
             what = f'site "{site}" runs its earlier plan: {report.refused.what}'
             found["troubles"].append(Trouble(what, report.refused.since, TAKE_PART).to_json())
         elif site not in agents:
-            hint = f"`headrace sites invite {site}` prints the command to run there"
+            hint = f"`headrace sites invite {shlex.quote(site)}` prints the command to run there"
             found["troubles"].append(Trouble(NOT_JOINED_YET.format(site), awaited.since, hint).to_json())
         if site in agents and report.skew is not None and report.skewed is not None:
             found["troubles"].append(Trouble(_say_skew(site, report.skew), report.skewed, SET_CLOCK).to_json())
