@@ -59,19 +59,18 @@ def test_a_mistake_is_named_with_what_to_write(tmp_path: Path, engine: str, what
     assert problem.where is not None and problem.where.line is not None
 
 
-def test_an_engine_of_a_site_is_kept_and_said_not_to_be_used_yet(tmp_path: Path):
+def test_a_site_may_have_an_engine_of_its_own(tmp_path: Path):
     found = read(tmp_path, "", "{engine: {kind: local, cores: 1}}")
     assert found.sites["us"].engine == DeclaredEngine(RunEngine.LOCAL, cores=1)
-    assert [(one.severity, one.message) for one in found.problems] == [
-        (Severity.WARNING, 'the engine of site "us" is not used yet: one engine computes for all sites')
-    ]
+    assert found.problems == ()
 
 
 def test_a_property_that_opens_spark_to_others_is_a_warning(tmp_path: Path):
-    found = read(tmp_path, 'engine: {properties: {"spark.ui.enabled": true, "spark.driver.host": 127.0.0.1}}')
-    (problem,) = found.problems
-    assert problem.severity is Severity.WARNING
-    assert problem.message.startswith('property "spark.ui.enabled" weakens a default: ')
+    engine = '{properties: {"spark.ui.enabled": true, "spark.driver.host": 127.0.0.1}}'
+    for found in (read(tmp_path, f"engine: {engine}"), read(tmp_path, "", f"{{engine: {engine}}}")):
+        (problem,) = found.problems
+        assert problem.severity is Severity.WARNING
+        assert problem.message.startswith('property "spark.ui.enabled" weakens a default: ')
 
 
 def test_a_cluster_that_takes_work_from_everybody_is_a_warning(tmp_path: Path):

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.connect.machine import core_count, memory_bytes
 from headrace.model.options import DeclaredEngine, RunEngine
-from headrace.site.engine.settings import cores_of, engine_to_start, heap_bytes, spark_settings
+from headrace.site.engine.settings import cores_of, engine_to_start, heap_bytes, share_heap, spark_settings
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,19 @@ def test_memory_is_what_the_machine_has_or_its_container_may_use(tmp_path: Path,
 def test_memory_of_a_machine_that_does_not_tell_is_unknown(tmp_path: Path):
     assert memory_bytes(tmp_path) == 0
     assert memory_bytes() > 0
+
+
+@pytest.mark.parametrize(
+    ("engines", "memory"),
+    [
+        ({"us": DeclaredEngine()}, None),
+        ({"us": DeclaredEngine(), "eu": DeclaredEngine()}, 2e9),
+        ({"us": DeclaredEngine(), "eu": DeclaredEngine(RunEngine.LOCAL)}, None),
+        ({"us": DeclaredEngine(), "eu": DeclaredEngine(memory=1e9), "asia": DeclaredEngine()}, 2e9),
+        ({"us": DeclaredEngine(memory=3e9), "eu": DeclaredEngine()}, 3e9),
+        ({"us": DeclaredEngine(RunEngine.LOCAL), "eu": DeclaredEngine()}, None),
+        ({"us": DeclaredEngine()} | {f"m{number}": DeclaredEngine() for number in range(15)}, 512e6),
+    ],
+)
+def test_sites_on_one_machine_share_the_heap_of_one(engines: dict[str, DeclaredEngine], memory: float | None) -> None:
+    assert share_heap(engines, "us", 16_000_000_000).memory == memory

@@ -115,7 +115,7 @@ class UpSettings:
 @dataclass(frozen=True, slots=True)
 class HostedSite:
     """A site that runs as a process of its own: the project that it belongs to, how to find others, what it runs, and
-    how it answers them.
+    how it answers them. `is_beside_others` if the processes of all other sites are on this machine, too.
     """
 
     site: str
@@ -123,6 +123,7 @@ class HostedSite:
     find_peer: Callable[[str], SitePeer]
     prepare: Callable[[ApplyWishes], Prepared]
     serve: Callable[[ServiceHost], Server]
+    is_beside_others: bool = False
 
 
 class Server(Protocol):

@@ -27,6 +27,7 @@ from headrace.app.running import (
 )
 from headrace.app.site_answers import answer_site
 from headrace.connect.free_port import free_port
+from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
 from headrace.connect.small_memory import keep_giving_back, use_few_pools
 from headrace.connect.wire.client import WireAddress, WireClient
@@ -35,8 +36,9 @@ from headrace.connect.wire.limit import LinkLimits
 from headrace.connect.wire.peer import HttpPeer
 from headrace.connect.wire.server import WireServer
 from headrace.model.errors import UsageError
-from headrace.model.options import ApplyWishes, RunEngine
-from headrace.site.engine.settings import engine_to_start
+from headrace.model.options import ApplyWishes, DeclaredEngine, RunEngine
+from headrace.model.plan import Plan
+from headrace.site.engine.settings import engine_to_start, find_engines, share_heap
 from headrace.site.engine.start import start_engine
 from headrace.site.folder import Folder
 from headrace.site.process import running_process
@@ -72,6 +74,7 @@ def run_agent(
         partial(_find_peer, project, identity, limits),
         partial(prepare_part, folder),
         serve_sites,
+        is_beside_others=True,
     )
     run_hosted(folder, alone, part, environment, settings, serve, say)
 
@@ -86,8 +89,7 @@ def run_hosted(
     say: Say,
 ) -> None:
     """Runs the part of a site until the process is told to end."""
-    catalogue = part.plan.catalogue
-    declared = engine_to_start(catalogue.sites[alone.site].engine or catalogue.engine, settings.engine)
+    declared = _choose_engine(part.plan, alone, settings)
     if declared.kind is RunEngine.LOCAL:
         use_few_pools()
     recovered = tell_remains(folder, say)
@@ -99,6 +101,14 @@ def run_hosted(
     ):
         host.start(host.prepare(ApplyWishes()))
         keep_promises(host, say, lambda phase: say(say_phase(phase, host, began)))
+
+
+def _choose_engine(plan: Plan, alone: HostedSite, settings: UpSettings) -> DeclaredEngine:
+    """The engine that the site declares, or the project."""
+    catalogue = plan.catalogue
+    own = engine_to_start(catalogue.sites[alone.site].engine or catalogue.engine, settings.engine)
+    others = find_engines(plan, settings.engine) if alone.is_beside_others else {}
+    return share_heap({**others, alone.site: own}, alone.site, memory_bytes())
 
 
 def _find_peer(project: Folder, identity: WireIdentity, limits: LinkLimits, site: str) -> HttpPeer:

@@ -265,20 +265,17 @@ def _check_tuning(entries: Entries) -> Iterator[Problem]:
 
 
 def _check_engines(entries: Entries) -> Iterator[Problem]:
-    for name, site in entries.sites.items():
-        if site.engine is not None:
-            what = f'the engine of site "{name}" is not used yet: one engine computes for all sites'
-            hint = "write `engine` for the whole project; a site's own engine is meant for sites that run separately"
-            yield _problem(entries, ("sites", name, "engine"), what, hint, Severity.WARNING)
-    if entries.fields is None:
-        return
-    properties = entries.fields.engine.properties
-    if is_open_cluster(entries.fields.engine.master, properties):
-        yield _problem(entries, ("engine", "master"), OPEN_CLUSTER, AUTHENTICATE_CLUSTER, Severity.WARNING)
-    for name, danger in exposing(properties).items():
-        path = ("engine", "properties", name)
-        hint = "remove it unless you mean that"
-        yield _problem(entries, path, f'property "{name}" weakens a default: {danger}', hint, Severity.WARNING)
+    declared = {("sites", name, "engine"): site.engine for name, site in entries.sites.items() if site.engine}
+    if entries.fields is not None:
+        declared |= {("engine",): entries.fields.engine}
+    for path, engine in declared.items():
+        if is_open_cluster(engine.master, engine.properties):
+            yield _problem(entries, (*path, "master"), OPEN_CLUSTER, AUTHENTICATE_CLUSTER, Severity.WARNING)
+        for name, danger in exposing(engine.properties).items():
+            what = f'property "{name}" weakens a default: {danger}'
+            yield _problem(
+                entries, (*path, "properties", name), what, "remove it unless you mean that", Severity.WARNING
+            )
 
 
 def _check_names_in_sql(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
