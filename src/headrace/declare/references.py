@@ -265,10 +265,11 @@ def _check_tuning(entries: Entries) -> Iterator[Problem]:
 
 
 def _check_engines(entries: Entries) -> Iterator[Problem]:
-    declared = {("sites", name, "engine"): site.engine for name, site in entries.sites.items() if site.engine}
-    if entries.fields is not None:
-        declared |= {("engine",): entries.fields.engine}
-    for path, engine in declared.items():
+    declared = [(("sites", name, "engine"), site.engine) for name, site in entries.sites.items()]
+    whole = [] if entries.fields is None else [(("engine",), entries.fields.engine)]
+    for path, engine in (*whole, *declared):
+        if engine is None:
+            continue
         if is_open_cluster(engine.master, engine.properties):
             yield _problem(entries, (*path, "master"), OPEN_CLUSTER, AUTHENTICATE_CLUSTER, Severity.WARNING)
         for name, danger in exposing(engine.properties).items():
