@@ -239,7 +239,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--engine", choices=("local", "spark"), default="local", help="of sites that are processes")
     parser.add_argument("--rounds", type=int, default=2, help="how often `cost` runs each of both")
     parser.add_argument("--machines", type=_counts, default=(2, 3, 4, 5), help="numbers of machines of `machines`")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="a table of counts over time, CSV or Parquet")
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="a table of counts over time, CSV or Parquet; else tweets of 2015 if they are there",
+    )
     parser.add_argument("--contracts", type=int)
     parser.add_argument("--check", action="store_true", help="compare views with their queries after `sharing`; slow")
     parser.add_argument(

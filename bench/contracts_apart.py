@@ -9,6 +9,8 @@ their number jump (figure 14).
 from __future__ import annotations
 
 import argparse
+import math
+import random
 import tempfile
 import threading
 import time
@@ -17,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
@@ -48,6 +49,8 @@ SETTLE_S = 20.0
 PHASES = ((2, 1.0), (8, 1.0), (16, 2.0), (32, 3.0), (50, 3.0))
 """Figure 14: users of each view, and how many times the first rate."""
 ROWS_READ = 100
+RECORDED_RATE = Path(__file__).parents[2] / "shared" / "data" / "rates" / "tweet_volume_5min.parquet"
+"""Tweets that were counted every five minutes; beside a checkout, not in it."""
 
 
 @dataclass
@@ -99,14 +102,28 @@ def by_machines(bench: ApartBench, options: argparse.Namespace) -> None:
 
 
 def replay_rate(bench: ApartBench, options: argparse.Namespace) -> None:
-    if options.replay is None:
-        print("\nno recorded rate was given (--replay FILE, a table with a column of counts): nothing is replayed")
-        return
-    rate = read_rate(options.replay, options.rate, bench.seconds + SETTLE_S)
-    print(f"\na recorded rate, {options.rate:g} tweets/s in the mean (figure 8c)\n{HEAD}")
-    bench.run("replay", options.replay.stem[:24], bench.live, rate=rate)
-    peak = max(rate(float(at)) for at in range(round(bench.seconds + SETTLE_S)))
+    file: Path | None = options.replay or (RECORDED_RATE if RECORDED_RATE.exists() else None)
+    seconds = bench.seconds + SETTLE_S
+    if file is None:
+        name, rate = "generated", scale_counts(generate_counts(), options.rate, seconds)
+        print(f"\nthere is no recorded rate at {RECORDED_RATE}, and none was given (--replay FILE):\none is generated")
+    else:
+        name, rate = file.stem, read_rate(file, options.rate, seconds)
+    print(f"\n{name}: a rate that changes, {options.rate:g} tweets/s in the mean (figure 8c)\n{HEAD}")
+    bench.run("replay", name[:24], bench.live, rate=rate)
+    peak = max(rate(float(at)) for at in range(round(seconds)))
     print(f"  at most {peak:.0f} tweets/s; paper: a stream of 100/s in the mean had no violations")
+
+
+def generate_counts() -> list[float]:
+    """A shape like that of a recorded rate, for where none is: two days, each with a night, and a few sudden bursts
+    that die down.
+    """
+    chance, burst, found = random.Random(1), 0.0, list[float]()
+    for minute in range(0, 2 * 24 * 60, 5):
+        burst = 4.0 if chance.random() < 0.01 else burst * 0.7
+        found.append((1.0 - 0.7 * math.cos(2 * math.pi * minute / (24 * 60)) + burst) * chance.uniform(0.8, 1.2))
+    return found
 
 
 def read_rate(file: Path, mean: float, seconds: float) -> Callable[[float], float]:
@@ -125,8 +142,12 @@ def read_rate(file: Path, mean: float, seconds: float) -> Callable[[float], floa
         counts = table.column(f"{numbers[-1]}_sum")
     else:
         counts = table.column(numbers[-1])
-    average = float(pc.mean(counts).as_py()) or 1.0
-    found = [mean * float(count) / average for count in counts.to_pylist()]
+    return scale_counts(counts.to_pylist(), mean, seconds)
+
+
+def scale_counts(counts: Sequence[float], mean: float, seconds: float) -> Callable[[float], float]:
+    average = sum(counts) / len(counts) or 1.0
+    found = [mean * float(count) / average for count in counts]
     return lambda at_s: found[min(len(found) - 1, int(at_s / seconds * len(found)))]
 
 

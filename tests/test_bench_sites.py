@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.contracts_apart import PHASES, phase_at, read_rate
+from bench.contracts_apart import PHASES, generate_counts, phase_at, read_rate, scale_counts
 from bench.contracts_sites import alternate
 from bench.workloads.live_table1 import Live, live_catalogue
 from bench.workloads.table1 import RELATIONS
@@ -20,6 +20,14 @@ def test_a_recorded_rate_is_scaled_to_its_mean_and_several_series_are_added(tmp_
     pq.write_table(table, tmp_path / "rate.parquet")
     rate = read_rate(tmp_path / "rate.parquet", mean=100.0, seconds=60.0)
     assert [rate(at) for at in (0.0, 29.0, 31.0, 500.0)] == [50.0, 50.0, 150.0, 150.0]
+
+
+def test_a_generated_rate_has_its_mean_and_bursts_and_is_always_the_same() -> None:
+    rate = scale_counts(generate_counts(), mean=100.0, seconds=576.0)
+    seen = [rate(float(at)) for at in range(576)]
+    assert seen == [scale_counts(generate_counts(), 100.0, 576.0)(float(at)) for at in range(576)]
+    assert round(sum(seen) / len(seen)) == 100
+    assert max(seen) > 250.0 and 0.0 < min(seen) < 50.0
 
 
 def test_readers_go_from_the_first_phase_to_the_last() -> None:
