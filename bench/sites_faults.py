@@ -1,76 +1,57 @@
 """Do sites keep every promise whose path is whole, and all rows, while links and processes fail around them?
 
 Three sites that have joined a project, each in a network namespace with links of their own to the others, and people
-who write to two databases all the time. Links are cut, cut in one direction, taken down and slowed, and agents, their
-captures and the coordinator are killed, at random and several at once. In the end everything is healed, and each view
-is compared with its query on the rows of the databases, by DuckDB.
+who write to two databases all the time. Links are cut, cut in one direction, taken down and slowed, agents, their
+captures and the coordinator are killed, all of them are replaced one by one as for an upgrade, and clocks of sites
+jump: at random and several at once, `--group` faults in a row and then none until all has been well for a minute. In
+the end everything is healed, and each view is compared with its query on the rows of the databases, by DuckDB.
 
-    headrace bench sites-faults [--minutes 10] [--every 15] [--rate 20] [--seed 1] [--only KIND,KIND] [--keep FOLDER]
+    headrace bench sites-faults [--minutes 10] [--every 10] [--group 4] [--rate 20] [--seed 1] [--only KIND,KIND]
+                                [--keep FOLDER]
 
 A contract is late without a reason if nothing that its rows come from or over has failed since it was kept, and for as
-long as a recovery may take. Ends with status 1 if one was, or if a view differs from its query. Needs root.
+long as a recovery may take. For the rest of the time it is judged, which is told of each. Ends with status 1 if one was
+late without a reason, or if a view differs from its query. Needs root.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, cycle
 from pathlib import Path
-from typing import Any
-
-import duckdb
-import psycopg
 
 from bench.kills_watch import Episode, Watch, episodes
+from bench.sites_judge import (
+    LINK_KINDS,
+    PROCESS_KINDS,
+    RECOVERED_WITHIN_S,
+    ContractPath,
+    Trouble,
+    count_judged_s,
+    find_paths,
+    without_reason,
+)
+from bench.sites_settle import LOOK_EVERY_S, compare_with_sources, is_well, start_all, wait_until
 from bench.sites_world import COORDINATOR, SITES, SitesWorld, open_sites
 from bench.workloads.posts_and_people import CONTRACTS, DATABASES, Writer
 from bench.world_of_sites import why_impossible
-from headrace.model.plan import Plan
 
-STARTED_WITHIN_S, SETTLED_WITHIN_S, EQUAL_WITHIN_S = 240.0, 180.0, 60.0
-RECOVERED_WITHIN_S = 60.0
-LOOK_EVERY_S = 0.2
+SETTLED_WITHIN_S = 180.0
+CALM_S = 60.0
+"""After a group of faults and a recovery: contracts over links are judged for this long before the next group."""
 SLOW_BYTES_S = 2_000.0
-TABLES = {"people": ("users", "places"), "posts": ("posts", "likes")}
-LINK_KINDS, PROCESS_KINDS = ("cut", "one way", "down", "slow"), ("agent", "capture", "coordinator")
-
-
-@dataclass
-class Trouble:
-    """What fails from when to when; `sites` are those it concerns: two of a link, one of a process."""
-
-    kind: str
-    sites: frozenset[str]
-    began: float
-    until: float
-    heal: Callable[[], None] = lambda: None
-
-    def line(self, started: float) -> str:
-        lasts = f" for {self.until - self.began:.0f} s" if self.until > self.began else ""
-        return f"{self.began - started:7.1f} s  {self.kind:12} {' - '.join(sorted(self.sites))}{lasts}"
-
-
-@dataclass(frozen=True, slots=True)
-class ContractPath:
-    """What a contract's rows come from and over."""
-
-    sites: frozenset[str]
-    links: frozenset[frozenset[str]]
-
-    def is_hit(self, trouble: Trouble) -> bool:
-        if trouble.kind in LINK_KINDS:
-            return trouble.sites in self.links
-        return not trouble.sites.isdisjoint(self.sites)
+MOST_AHEAD_S = 2.0
+"""How far a clock jumps at most, either way: contracts that need rows of two sites are late by as much."""
 
 
 @dataclass
@@ -82,6 +63,8 @@ class Faults:
     kinds: Sequence[str]
     all: list[Trouble] = field(default_factory=list)
     now: list[Trouble] = field(default_factory=list)
+    upgraded: Iterator[str] = field(default_factory=lambda: cycle((*SITES, COORDINATOR)))
+    """As people upgrade: sites one by one, and the coordinator last."""
 
     def heal_due(self, now: float) -> None:
         for trouble in [one for one in self.now if one.until <= now]:
@@ -108,62 +91,45 @@ class Faults:
                     network.set_rate(one, other, SLOW_BYTES_S)
                     network.set_rate(other, one, SLOW_BYTES_S)
             self.now.append(trouble)
+        elif kind == "clock":
+            site = self.chance.choice(SITES)
+            if any(trouble.kind == kind and site in trouble.sites for trouble in self.now):
+                return None
+            clock = self.here.clocks[site]
+            trouble = Trouble(kind, frozenset((site,)), now, now + lasts_s, clock.set)
+            clock.set(self.chance.choice((-1.0, 1.0)) * self.chance.uniform(0.5, MOST_AHEAD_S))
+            self.now.append(trouble)
         else:
-            site = (
-                COORDINATOR if kind == "coordinator" else self.chance.choice(SITES[:2] if kind == "capture" else SITES)
-            )
-            if kind == "capture":
-                for pid in self.here.find_captures(site):
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-            else:
-                self.here.kill(site)
-                self.here.start(site)
-            trouble = Trouble(kind, frozenset((site,)), now, now)
+            trouble = self._strike(kind, now)
         self.all.append(trouble)
         return trouble
 
-
-def find_paths(plan: Plan) -> dict[str, ContractPath]:
-    vertices, edges = plan.graph.vertices, plan.graph.edges
-    found: dict[str, ContractPath] = {}
-    for contract in plan.contracts:
-        seen: set[str] = set()
-        waiting = [contract.vertex]
-        links: set[frozenset[str]] = set()
-        while waiting:
-            name = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            for read in edges[name].inputs if name in edges else ():
-                ends = frozenset((vertices[read].site, vertices[name].site))
-                links |= {ends} if len(ends) == 2 else set()
-                waiting.append(read)
-        found[contract.contract] = ContractPath(frozenset(vertices[name].site for name in seen), frozenset(links))
-    return found
-
-
-def without_reason(
-    late: Sequence[Episode], paths: Mapping[str, ContractPath], troubles: Sequence[Trouble]
-) -> list[Episode]:
-    """Episodes of contracts whose path was whole for long enough before."""
-    return [
-        one
-        for one in late
-        if not any(
-            trouble.began <= one.at <= trouble.until + RECOVERED_WITHIN_S and paths[one.contract].is_hit(trouble)
-            for trouble in troubles
-        )
-    ]
+    def _strike(self, kind: str, now: float) -> Trouble:
+        """Ends processes, which are there again at once."""
+        match kind:
+            case "capture":
+                site = self.chance.choice(SITES[:2])
+                for pid in self.here.find_captures(site):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            case "upgrade":
+                site = next(self.upgraded)
+                self.here.replace(site)
+            case _:
+                site = COORDINATOR if kind == "coordinator" else self.chance.choice(SITES)
+                self.here.kill(site)
+                self.here.start(site)
+        return Trouble(kind, frozenset((site,)), now, time.time() if kind == "upgrade" else now)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _read_options(arguments)
     if (why := why_impossible()) is not None:
         sys.exit(f"this needs a network of its own: {why}")
+    if "clock" in options.only and shutil.which("cc") is None and shutil.which("gcc") is None:
+        sys.exit("a clock that jumps needs a C compiler: leave it out with --only")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left then either
-    with open_sites(keep=options.keep) as here:
+    with open_sites(keep=options.keep, with_clocks="clock" in options.only) as here:
         wrong = list(_run(here, options))
     print(*wrong, sep="\n")
     sys.exit(1 if wrong else 0)
@@ -172,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(here: SitesWorld, options: argparse.Namespace) -> Iterator[str]:
     """What is wrong, after everything has settled."""
     watches = {site: Watch(here.folder_of(site).root / "status.json") for site in SITES}
-    _start_all(here, watches)
+    start_all(here, watches)
     plan = here.folder_of(COORDINATOR).running()
     assert plan is not None, "the coordinator has told nobody what to run"
     paths = find_paths(plan)
@@ -186,19 +152,27 @@ def _run(here: SitesWorld, options: argparse.Namespace) -> Iterator[str]:
     for writer in writers:
         writer.stop()
     healed = time.time()
-    settled = _wait_for(lambda: all(_is_well(watch) for watch in watches.values()), SETTLED_WITHIN_S)
+    settled = wait_until(lambda: all(is_well(watch) for watch in watches.values()), SETTLED_WITHIN_S)
     print(f"{time.time() - healed:.1f} s until all promises were kept again", flush=True)
     for watch in watches.values():
         watch.stop()
     late = [one for watch in watches.values() for one in episodes(look for look in watch.looks if look.at >= started)]
     unexplained = without_reason(late, paths, faults.all)
-    equal, differing = _compare(here)
+    equal, differing = compare_with_sources(here)
+    _tell_judged(paths, faults.all, started, healed)
     yield from _tell(here, faults, writers, late, unexplained, equal)
     if not settled:
         yield from (f"{site}: {watch.looks[-1].wrong}" for site, watch in watches.items() if watch.looks[-1].wrong)
     yield from differing
     for one in unexplained:
         yield f"{one.contract} was late {one.at - started:.1f} s after the beginning, and its path was whole"
+
+
+def _tell_judged(paths: Mapping[str, ContractPath], troubles: Sequence[Trouble], began: float, ended: float) -> None:
+    print(f"seconds of {ended - began:.0f} in which nothing excused a broken promise:")
+    for name, path in paths.items():
+        ends = ", ".join(sorted("-".join(sorted(link)) for link in path.links)) or "no link"
+        print(f"  {name:12} {count_judged_s(path, troubles, began, ended):6.0f}  {ends}")
 
 
 def _tell(
@@ -215,25 +189,12 @@ def _tell(
     for ends in ((one, other) for one in SITES for other in SITES if one != other):
         print(f"{ends[0]} to {ends[1]}: {here.network.count_bytes(*ends) / 1e6:.2f} MB, as the kernel counts them")
     print(f"promises broken: {len(late)} times, {len(unexplained)} of them with a path that was whole")
+    for name, times in Counter(one.contract for one in late).items():
+        print(f"  {name:12} {times:6}")
     print(f"views equal to their queries: {equal} of {len(CONTRACTS)}", flush=True)
     for writer in writers:
         if writer.error is not None:
             yield f"nobody could write to {writer.database}: {writer.error}"
-
-
-def _start_all(here: SitesWorld, watches: Mapping[str, Watch]) -> None:
-    began = time.monotonic()
-    here.start(COORDINATOR)
-    if not _wait_for(lambda: here.read_status(COORDINATOR) is not None, STARTED_WITHIN_S):
-        raise RuntimeError((here.root / f"{COORDINATOR}.out").read_text())
-    for site in SITES:
-        here.start(site)
-    for watch in watches.values():
-        watch.start()
-    if not _wait_for(lambda: all(_is_well(watch) for watch in watches.values()), STARTED_WITHIN_S):
-        said = [(here.root / f"{site}.out").read_text() for site in (COORDINATOR, *SITES)]
-        raise RuntimeError("the sites do not run: " + "\n".join(said))
-    print(f"all views are there after {time.monotonic() - began:.1f} s", flush=True)
 
 
 def _provoke(here: SitesWorld, faults: Faults, started: float, options: argparse.Namespace) -> None:
@@ -243,73 +204,22 @@ def _provoke(here: SitesWorld, faults: Faults, started: float, options: argparse
         for site in here.start_ended():
             print(f"{now - started:7.1f} s  {site} had ended by itself, and is started again", flush=True)
         if now >= due and until - now > options.every:
-            trouble = faults.begin(min(chance.uniform(0.5, 4.0) * options.every, until - now))
+            trouble = faults.begin(min(chance.uniform(0.5, 3.0) * options.every, until - now))
             if trouble is not None:
                 print(trouble.line(started), flush=True)
                 due = now + options.every * chance.uniform(0.5, 1.5)
+                if len(faults.all) % options.group == 0:
+                    due = max(one.until for one in faults.all) + RECOVERED_WITHIN_S + CALM_S
         time.sleep(LOOK_EVERY_S)
     faults.heal_due(float("inf"))
-
-
-def _is_well(watch: Watch) -> bool:
-    return bool(watch.looks) and watch.looks[-1].wrong is None
-
-
-def _wait_for(is_true: Callable[[], bool], within_s: float) -> bool:
-    until = time.monotonic() + within_s
-    while not is_true():
-        if time.monotonic() > until:
-            return False
-        time.sleep(LOOK_EVERY_S)
-    return True
-
-
-def _compare(here: SitesWorld) -> tuple[int, list[str]]:
-    """How many views are as their queries, and what the others lack or have too much."""
-    expected = _query_sources(here)
-    wrong: dict[str, str] = {}
-    until = time.monotonic() + EQUAL_WITHIN_S
-    for name, (site, _, _) in CONTRACTS.items():
-        while True:
-            found = Counter(map(tuple, _read_view(here, site, name)))
-            if found == expected[name]:
-                wrong.pop(name, None)
-                break
-            missing, extra = sum((expected[name] - found).values()), sum((found - expected[name]).values())
-            wrong[name] = f"{name} is not as its query: {missing} rows are missing, and {extra} too many"
-            if time.monotonic() > until:
-                break
-            time.sleep(1.0)
-    return len(CONTRACTS) - len(wrong), list(wrong.values())
-
-
-def _read_view(here: SitesWorld, site: str, name: str) -> list[list[Any]]:
-    words = ["show", name, str(here.folder_of(site).project), "--limit", "1000000", "--json"]
-    found: list[list[Any]] = json.loads(here.ask(*words, at=site))["rows"]
-    return found
-
-
-def _query_sources(here: SitesWorld) -> dict[str, Counter[tuple[Any, ...]]]:
-    with duckdb.connect() as duck:
-        for database, tables in TABLES.items():
-            with psycopg.connect(here.find_dsn(database)) as connection:
-                for table in tables:
-                    cursor = connection.execute(f"SELECT * FROM {table}".encode())
-                    columns = [
-                        f"{one.name} {'BIGINT' if one.type_code == 20 else 'TEXT'}" for one in cursor.description or ()
-                    ]
-                    duck.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
-                    duck.executemany(
-                        f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", cursor.fetchall()
-                    )
-        return {name: Counter(duck.execute(query).fetchall()) for name, (_, _, query) in CONTRACTS.items()}
 
 
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     kinds = (*LINK_KINDS, *PROCESS_KINDS)
     parser = argparse.ArgumentParser(prog="headrace bench sites-faults", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--every", type=float, default=15.0, help="seconds from one fault to the next, about")
+    parser.add_argument("--every", type=float, default=10.0, help="seconds from one fault to the next, about")
+    parser.add_argument("--group", type=int, default=4, help="faults in a row, before some time without any")
     parser.add_argument("--rate", type=float, default=20.0, help="transactions per second in each database")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(

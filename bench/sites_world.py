@@ -18,13 +18,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.kills_world import MARKS, descendants, read_command
 from bench.workloads.posts_and_people import DATABASES, fill_database, write_project
 from bench.world_of_sites import WorldOfSites
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.site.folder import Folder
+
+if TYPE_CHECKING:
+    from tests.shifted_clock import ShiftedClock
 
 COORDINATOR = "hq"
 SITES = ("people", "posts", "office")
@@ -40,6 +43,8 @@ class SitesWorld:
     network: WorldOfSites
     servers: dict[str, EmbeddedPostgres]
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    clocks: dict[str, ShiftedClock] = field(default_factory=dict)
+    """What the processes of a site take for the time of day; of sites that are not here, it is the machine's."""
 
     @property
     def project(self) -> Path:
@@ -77,11 +82,24 @@ class SitesWorld:
         with (self.root / f"{site}.out").open("ab") as out:
             self.processes[site] = subprocess.Popen(
                 self.network.command(site, [*HEADRACE, *words]),
-                env=self.environment,
+                env=self._environment_at(site),
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def _environment_at(self, site: str) -> dict[str, str]:
+        clock = self.clocks.get(site)
+        return self.environment | ({} if clock is None else {"LD_PRELOAD": os.fspath(clock.library)})
+
+    def replace(self, site: str) -> None:
+        """As for an upgrade: a process is told to end, and started again once it has."""
+        self.processes[site].terminate()
+        try:
+            self.processes[site].wait(ENDED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.kill(site)
+        self.start(site)
 
     def start_ended(self) -> list[str]:
         """Starts what has ended again; which that was."""
@@ -131,8 +149,12 @@ class SitesWorld:
 
 
 @contextmanager
-def open_sites(sites: Sequence[str] = SITES, keep: Path | None = None) -> Iterator[SitesWorld]:
-    """Databases with their rows, a network, and a project that nobody runs yet; nothing of it is left afterwards."""
+def open_sites(
+    sites: Sequence[str] = SITES, keep: Path | None = None, with_clocks: bool = False
+) -> Iterator[SitesWorld]:
+    """Databases with their rows, a network, and a project that nobody runs yet; nothing of it is left afterwards. Each
+    site has a clock of its own if that is asked for, which takes a C compiler.
+    """
     with ExitStack() as ending:
         root = Path(tempfile.mkdtemp(prefix="sites-"))
         ending.callback(shutil.rmtree, root, ignore_errors=True)
@@ -140,6 +162,10 @@ def open_sites(sites: Sequence[str] = SITES, keep: Path | None = None) -> Iterat
             ending.callback(lambda: shutil.copytree(root, keep, dirs_exist_ok=True, ignore=_leave_out))
         network = ending.enter_context(WorldOfSites([COORDINATOR, *sites]))
         made = SitesWorld(root, network, {})
+        if with_clocks:
+            from tests.shifted_clock import shifted_clock  # a library in C, for the tests of clocks
+
+            made.clocks.update({site: ending.enter_context(shifted_clock()) for site in sites})
         for name in DATABASES:
             server = EmbeddedPostgres(root / name, {"unix_socket_directories": ""})
             server = EmbeddedPostgres(root / name, {"unix_socket_directories": str(server.folder)})

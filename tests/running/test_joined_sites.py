@@ -141,6 +141,28 @@ def test_a_clock_that_is_off_is_told_and_hides_no_wrong_row(joined: JoinedSites)
         joined.stop("eu")  # while there is a clock
 
 
+@pytest.mark.long
+def test_sites_are_replaced_one_by_one_under_load_as_for_an_upgrade(joined: JoinedSites) -> None:
+    project = joined.project
+    joined.start("us")
+    joined.start("eu")
+    joined.until_running("us", "eu")
+    with load(project, 2000):
+        for site in ("us", "eu"):
+            joined.stop(site)
+            joined.start(site)
+            joined.until_running("us", "eu")
+        project.headrace("down")
+        joined.up()
+        joined.until_running("us", "eu")
+        compared = joined.recomputed(project.folder, status=0)
+    assert {name: one["equal"] for name, one in compared.items()} == dict.fromkeys(("named", "counts", "by_pid"), True)
+    joined.until_equal("eu", "named")
+    joined.until_equal("us", "counts")
+    until(lambda: {one["state"] for one in project.document("status")["contracts"]} == {"kept"}, "all are kept")
+    assert "loaded" not in {one["kind"] for one in project.events()}, "nothing is loaded anew"
+
+
 def test_only_one_folder_runs_a_site_and_a_forgotten_one_gets_nothing(joined: JoinedSites) -> None:
     project = joined.project
     used = joined.invite("eu")

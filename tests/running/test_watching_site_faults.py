@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.kills_watch import Episode
-from bench.sites_faults import RECOVERED_WITHIN_S, ContractPath, Trouble, without_reason
+from bench.sites_judge import RECOVERED_WITHIN_S, ContractPath, Trouble, count_judged_s, without_reason
 
 LOCAL = ContractPath(frozenset({"us"}), frozenset())
 JOINED = ContractPath(frozenset({"us", "eu"}), frozenset({frozenset({"us", "eu"})}))
@@ -31,3 +31,13 @@ def test_a_killed_agent_excuses_those_who_need_its_site_until_it_must_be_well_ag
 def test_the_coordinator_excuses_nobody() -> None:
     late = [Episode("local", 101.0), Episode("joined", 101.0)]
     assert without_reason(late, PATHS, [Trouble("coordinator", frozenset({"hq"}), 100.0, 100.0)]) == late
+
+
+def test_a_contract_is_judged_while_nothing_excuses_it() -> None:
+    killed = Trouble("agent", frozenset({"eu"}), 140.0, 140.0)
+    troubles = [killed, link("cut", "us", "eu")]
+    assert count_judged_s(LOCAL, troubles, 0.0, 400.0) == 400.0
+    assert count_judged_s(JOINED, troubles, 0.0, 400.0) == 400.0 - (150.0 + RECOVERED_WITHIN_S - 100.0)
+    assert count_judged_s(JOINED, troubles, 0.0, 160.0) == 100.0
+    assert count_judged_s(JOINED, [killed], 150.0, 150.0 + RECOVERED_WITHIN_S) == 10.0
+    assert count_judged_s(JOINED, [], 100.0, 130.0) == 30.0
