@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.kills_watch import Episode
+from bench.sites_cut import CutSeen
 from bench.sites_judge import RECOVERED_WITHIN_S, ContractPath, Trouble, count_judged_s, without_reason
 
 LOCAL = ContractPath(frozenset({"us"}), frozenset())
@@ -41,3 +42,9 @@ def test_a_contract_is_judged_while_nothing_excuses_it() -> None:
     assert count_judged_s(JOINED, troubles, 0.0, 160.0) == 100.0
     assert count_judged_s(JOINED, [killed], 150.0, 150.0 + RECOVERED_WITHIN_S) == 10.0
     assert count_judged_s(JOINED, [], 100.0, 130.0) == 30.0
+
+
+def test_bytes_after_a_cut_are_compared_with_those_of_the_time_that_they_stand_for() -> None:
+    """Of the cut itself, and of as long as it took until all had come."""
+    assert CutSeen(cut=100.0, healed=160.0, well=190.0, bytes_before=6_000, bytes_after=4_500).share == 0.5
+    assert CutSeen(cut=100.0, healed=160.0, well=None, bytes_before=6_000, bytes_after=9_000).share == 1.5
