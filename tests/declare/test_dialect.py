@@ -9,7 +9,8 @@ import pytest
 
 from headrace.declare.dialect_line import read_dialect_line
 from headrace.declare.read import read_project
-from headrace.declare.sql import ViewText, convert_view, read_query
+from headrace.declare.recompute import FullViewReader
+from headrace.declare.sql import ViewText, convert_view, read_query, read_views
 from headrace.doors.cli.main import run
 from headrace.model.catalogue import Refusal
 from headrace.model.dialect import SqlDialect
@@ -147,7 +148,7 @@ REFUSED = {
     "SELECT k FROM r ORDER BY k LIMIT 1 + 1": "clause: LIMIT of an expression",
     "SELECT initcap(name) AS a FROM r": "function: initcap",
     "SELECT json_build_object('k', k) AS a FROM r": "function: json_build_object",
-    "SELECT k FROM r ORDER BY k FETCH FIRST 2 ROWS WITH TIES": "clause: FETCH ... WITH TIES",
+    "SELECT k FROM r ORDER BY k OFFSET 1 FETCH FIRST 2 ROWS WITH TIES": "clause: FETCH ... WITH TIES",
     "SELECT at + interval '1.5 days' AS a FROM r": "expression: interval '1.5 days'",
     "SELECT at + interval '1 day ago' AS a FROM r": "expression: interval '1 day ago'",
     "SELECT at + interval '1 month 2 days' AS a FROM r": "expression: interval of months and days",
@@ -163,6 +164,31 @@ def test_what_spark_has_no_words_for_is_not_converted(sql: str):
         convert_view("query", {"query": ViewText("query", sql, "q.sql", SqlDialect.POSTGRES)}, SCHEMA, {})
 
 
+WITHOUT_WORDS = {
+    "SELECT sum(k) OVER (ORDER BY id ROWS 1 PRECEDING EXCLUDE CURRENT ROW) AS a FROM r": "exclude current row",
+    "SELECT max(k) OVER w AS a FROM r WINDOW w AS (ORDER BY id ROWS 1 PRECEDING EXCLUDE TIES)": "exclude ties",
+    "SELECT sum(k) OVER (ORDER BY id GROUPS 1 PRECEDING) AS a FROM r": "groups",
+    "SELECT id FROM r WHERE (at, at) OVERLAPS (at, at)": "OVERLAPS",
+    "SELECT count(DISTINCT k) OVER (PARTITION BY id) AS a FROM r": "count of distinct values",
+    "SELECT id FROM r FOR UPDATE": "FOR UPDATE",
+}
+
+
+@pytest.mark.parametrize("sql", WITHOUT_WORDS)
+def test_words_that_spark_does_not_know_are_neither_dropped_nor_passed_on(sql: str):
+    for dialect in SqlDialect:
+        texts = {"query": ViewText("query", sql, "q.sql", dialect)}
+        if dialect is SqlDialect.POSTGRES:
+            with pytest.raises(UnsupportedSql, match=WITHOUT_WORDS[sql]):
+                convert_view("query", texts, SCHEMA, {})
+        (view,) = read_views(texts, SCHEMA, {})[0].values()
+        in_full = FullViewReader(texts, SCHEMA, {})
+        assert isinstance(in_full.recomputed(view), Refusal)
+        refused = in_full.offer_full(view).query
+        assert isinstance(refused, Refusal)
+        assert not any("refresh: full" in (one.hint or "") for one in refused.problems)
+
+
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_would_change_its_meaning_is_refused_by_the_words_that_were_written(sql: str):
     with pytest.raises(UnsupportedSql) as refusal:
@@ -171,6 +197,7 @@ def test_what_would_change_its_meaning_is_refused_by_the_words_that_were_written
 
 
 MISTAKEN = {
+    "SELECT id FROM r FETCH FIRST 2 ROWS WITH TIES": "WITH TIES needs ORDER BY",
     "SELECT name ~ 'a++' AS a FROM r": "repeats nothing",
     "SELECT name ~ '*a' AS a FROM r": "repeats nothing",
     "SELECT date() AS a FROM r": "takes 1 arguments",

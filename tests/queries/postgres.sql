@@ -119,3 +119,9 @@ SELECT date_bin('15 minutes', at, timestamp '2001-01-01') AS a, date_bin(interva
 SELECT DISTINCT ON (k) k, id, n FROM r ORDER BY k, id, n
 
 SELECT format('%s: %s%%', name, k) AS a, format('x') AS b FROM r
+
+SELECT id, k FROM r ORDER BY k DESC NULLS LAST FETCH FIRST 2 ROWS WITH TIES
+
+SELECT k % 2 AS odd, count(*) AS n FROM r GROUP BY 1 ORDER BY n FETCH FIRST ROW WITH TIES
+
+SELECT k FROM s WHERE k IN (SELECT k FROM r ORDER BY n FETCH FIRST 1 ROWS WITH TIES)

@@ -69,3 +69,9 @@ SELECT k, array_agg(n ORDER BY n, id) AS a, array_agg(DISTINCT n ORDER BY n) AS 
 SELECT array_agg(id ORDER BY id) AS a, array_to_string(array_agg(k ORDER BY k), ',') AS b FROM r WHERE id > 2
 
 SELECT s.k, (SELECT array_agg(r.id ORDER BY r.id) FROM r WHERE r.k = s.k) AS ids FROM s
+
+SELECT DISTINCT k, n FROM r ORDER BY k FETCH FIRST 2 ROWS WITH TIES
+
+SELECT k FROM r UNION ALL SELECT k FROM s ORDER BY 1 FETCH FIRST 2 ROWS WITH TIES
+
+SELECT * FROM r ORDER BY ok FETCH FIRST 1 ROWS WITH TIES

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from headrace.declare.query import operators
 from headrace.declare.query.expressions import read_value
-from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.mistakes import Mistake
+from headrace.declare.query.spelling import refuse_frame
 from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import Call, Expr, Literal
 from headrace.model.relation import CURRENT_ROW, Frame, FrameEdge, FrameUnit, Order, RangeEdge, RowEdge
@@ -28,14 +29,10 @@ def read_frame(spec: exp.Expr | None, order: tuple[Order, ...], stage: QueryStag
     """The frame that is written, or without one that of all rows up to the row's peers."""
     if spec is None:
         return _SO_FAR
-    unit = str(spec.args["kind"]).lower()
-    if spec.args.get("exclude"):
-        words = f"exclude {spec.args['exclude'].name.lower()}"
-        raise NotMaintained(f"window frame: {words}", "leave it out, and take what it excludes from the result")
-    if unit not in ("rows", "range"):
-        hint = "number the groups in a query of its own: dense_rank() OVER (...), and use RANGE over that number"
-        raise NotMaintained(f"window frame: {unit}", hint)
-    return _Spec(spec, FrameUnit(unit), order, stage).frame()
+    refused = refuse_frame(spec)
+    if refused is not None:
+        raise refused
+    return _Spec(spec, FrameUnit(str(spec.args["kind"]).lower()), order, stage).frame()
 
 
 class _Spec:

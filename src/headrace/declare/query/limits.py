@@ -15,8 +15,9 @@ from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.scope import fold
 from headrace.declare.query.spelling import refuse_fetch
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
+from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Column, Expr, Literal
-from headrace.model.relation import Order, Output, Projection, Relation, TopK
+from headrace.model.relation import Order, Output, Projection, Ranking, Relation, TopK
 
 ALL_ROWS = 2**62
 """More rows than there are, for OFFSET without LIMIT."""
@@ -52,6 +53,8 @@ def is_limited(node: exp.Expr, before: Sorted) -> bool:
     limit = node.args.get("limit")
     if limit is None or is_all(limit):
         return node.args.get("offset") is not None
+    if has_ties(limit):
+        return True
     irrelevant = before.purpose == Purpose.EXISTENCE or before.size != Size.ANY
     return not (irrelevant and not node.args.get("offset") and (_read_number(limit, before.stage) or 0) >= 1)
 
@@ -75,12 +78,33 @@ def keep_limit(node: exp.Expr, before: Sorted) -> FirstRows:
                 "add LIMIT for the first rows",
             )
         return FirstRows(stage.relation, before.items, before.partition)
+    if limit is not None and has_ties(limit):
+        return _keep_ties(node, before, keys)
     shown = ALL_ROWS if limit is None or is_all(limit) else _read_number(limit, stage)
     skipped = 0 if offset is None else _read_number(offset, stage)
     if limit is not None and not keys and before.purpose == Purpose.TABLE:
         note = "LIMIT without ORDER BY keeps the first rows in the order of their columns, from left to right"
         environment.report.note(note, environment.at(limit), "add ORDER BY to choose the rows")
     return _first(before, keys, shown or 0, skipped or 0)
+
+
+def has_ties(limit: exp.Expr) -> bool:
+    """Whether it is FETCH FIRST n ROWS WITH TIES: rows that are equal to the last one by the keys are shown as well."""
+    options = limit.args.get("limit_options")
+    return options is not None and bool(options.args.get("with_ties")) and not options.args.get("percent")
+
+
+def _keep_ties(node: exp.Expr, before: Sorted, keys: Sequence[Order]) -> FirstRows:
+    limit = node.args["limit"]
+    with PlacedMistakes(before.stage, limit):
+        if before.stage.environment.text.dialect is SqlDialect.SPARK or node.args.get("offset"):
+            raise refuse_fetch(limit)
+        if node.args.get("order") is None:
+            raise Mistake("WITH TIES needs ORDER BY")
+    shown = _read_number(limit, before.stage) or 0
+    first = _first(before, keys, shown, 0)
+    assert isinstance(first.relation, TopK), "first rows are ranked"
+    return replace(first, relation=replace(first.relation, ranking=Ranking.RANK))
 
 
 def keep_one_of_each(node: exp.Select, before: Sorted, on: tuple[Expr, ...]) -> Sorted:
@@ -101,8 +125,10 @@ def _read_number(node: exp.Expr, stage: QueryStage) -> int | None:
     """The number in LIMIT, OFFSET or FETCH."""
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
     with PlacedMistakes(stage, node):
-        if node.args.get("limit_options"):
+        if node.args.get("limit_options") and not has_ties(node):
             raise refuse_fetch(node)
+        if value is None and isinstance(node, exp.Fetch):
+            return 1
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and int(value.name) < 2**31:
             return int(value.name)
         if isinstance(value, exp.Binary | exp.Cast) and value.find(exp.Column, exp.Query) is None:

@@ -11,11 +11,13 @@ from sqlglot.generators.spark import SparkGenerator
 
 from headrace.declare.query.expressions import window_function
 from headrace.declare.query.grouping_sets import written_sets
+from headrace.declare.query.limits import has_ties
 from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.postgres import as_spark, convert_aggregate
 from headrace.declare.query.postgres_nodes import FIFTEEN_DIGITS, IN_SPARK_WORDS, make_cast
 from headrace.declare.query.scope import fold
-from headrace.declare.query.spelling import refuse_clause
+from headrace.declare.query.spark_signs import keep_order
+from headrace.declare.query.spelling import refuse_clause, unknown_to_spark
 from headrace.meaning.json_functions import ONLY_OURS
 from headrace.model.full_query import backquote
 from headrace.model.types import Type
@@ -37,14 +39,17 @@ def _convert(node: exp.Expr) -> exp.Expr:
     _refuse_rows(node)
     if isinstance(node, exp.Select):
         _refuse_distinct_on(node)
+        _rank_ties(node)
     made = as_spark(node, _known_type)
     _refuse_rows(made)
+    _refuse_unknown(made)
     made = convert_aggregate(made, _known_type)
     for key, value in list(made.args.items()):
         if isinstance(value, exp.Expr):
             made.set(key, _convert(value))
         elif isinstance(value, list):
             made.set(key, [_convert(part) if isinstance(part, exp.Expr) else part for part in value])
+    keep_order(made)
     return make_cast(made, "BIGINT") if isinstance(node, exp.Window) and _counts_rows(node) else made
 
 
@@ -69,6 +74,47 @@ def _refuse_distinct_on(select: exp.Select) -> None:
             raise refuse_clause("on")
     if select.is_star or select.args.get("limit") or select.args.get("offset"):
         raise refuse_clause("on")
+
+
+def _refuse_unknown(node: exp.Expr) -> None:
+    """Words that sqlglot would leave out, or write as they are, without Spark knowing them."""
+    refused = None if isinstance(node, exp.Distinct) else unknown_to_spark(node)
+    if refused is not None:
+        raise refused
+
+
+def _rank_ties(select: exp.Select) -> None:
+    """Writes FETCH FIRST n ROWS WITH TIES as a condition on ranks, where ORDER BY can stand in a window as it is."""
+    limit, order = select.args.get("limit"), select.args.get("order")
+    has_others = any(select.args.get(clause) for clause in ("distinct", "offset", "qualify"))
+    if (
+        limit is None
+        or order is None
+        or not has_ties(limit)
+        or has_others
+        or not all(map(_has_name, select.expressions))
+    ):
+        return
+    named = {fold(item.alias): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    keys = []
+    for key in order.expressions:
+        value = key.this.unnest()
+        if isinstance(value, exp.Literal):
+            return
+        own = named.get(fold(value.name)) if isinstance(value, exp.Column) and not value.table else None
+        keys.append(key.copy())
+        if own is not None:
+            keys[-1].set("this", own.copy())
+        if keys[-1].find(exp.Window, exp.Query):
+            return
+    rank = exp.Window(this=exp.Anonymous(this="RANK", expressions=[]), order=exp.Order(expressions=keys))
+    test = exp.LTE(this=rank, expression=limit.args.get("count") or exp.Literal.number(1))
+    select.set("qualify", exp.Qualify(this=test))
+    select.set("limit", None)
+
+
+def _has_name(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Alias) or (isinstance(item, exp.Column) and not item.is_star)
 
 
 def _refuse_other_groups(group: exp.Group) -> None:

@@ -20,6 +20,7 @@ _EXPRESSIONS: Mapping[type[exp.Expr], tuple[str, str | None]] = {
     exp.BitwiseXor: ("^", None),
     exp.JSONExtract: ("->", _VALUE_OF_JSON),
     exp.JSONExtractScalar: ("->>", _VALUE_OF_JSON),
+    exp.Overlaps: ("OVERLAPS", "two spans overlap where each begins before the other ends: a < d AND c < b"),
     exp.Parameter: ("parameter", "write the value itself"),
     exp.Placeholder: ("parameter", "write the value itself"),
     exp.RegexpILike: ("~*", "use RLIKE, with (?i) before the pattern"),
@@ -75,9 +76,45 @@ def unknown_to_spark(node: exp.Expr) -> NotMaintained | None:
             return refuse_fetch(node)
         case exp.Between() if node.args.get("symmetric"):
             return refuse_part(node, "symmetric")
-        case exp.Parameter() | exp.Placeholder() | exp.RegexpILike() | exp.SimilarTo():
+        case exp.WindowSpec():
+            return refuse_frame(node)
+        case exp.Window() if _is_distinct(node):
+            return refuse_distinct(_name_call(node))
+        case exp.Overlaps() | exp.Parameter() | exp.Placeholder() | exp.RegexpILike() | exp.SimilarTo():
             return refuse_expression(node)
     return None
+
+
+def refuse_frame(spec: exp.Expr) -> NotMaintained | None:
+    """What a frame of a window has that neither we nor Spark know."""
+    if spec.args.get("exclude"):
+        hint = "leave it out, and take what it excludes from the result"
+        return NotMaintained(f"window frame: exclude {spec.args['exclude'].name.lower()}", hint)
+    unit = str(spec.args.get("kind") or "rows").lower()
+    if unit not in ("rows", "range"):
+        hint = "number the groups in a query of its own: dense_rank() OVER (...), and use RANGE over that number"
+        return NotMaintained(f"window frame: {unit}", hint)
+    return None
+
+
+def refuse_distinct(name: str) -> NotMaintained:
+    """DISTINCT in a window function."""
+    hint = f"{name}(DISTINCT ...) with GROUP BY in a query of its own, joined to the rows"
+    return NotMaintained(f"window function: {name} of distinct values", hint)
+
+
+def _name_call(node: exp.Window) -> str:
+    call = node.this
+    while not isinstance(call, exp.Anonymous):
+        call = call.this
+    return call.name.lower()
+
+
+def _is_distinct(node: exp.Window) -> bool:
+    call = node.this
+    while isinstance(call, exp.Expr) and not isinstance(call, exp.Anonymous):
+        call = call.this
+    return isinstance(call, exp.Anonymous) and any(isinstance(part, exp.Distinct) for part in call.expressions)
 
 
 def refuse_fetch(node: exp.Expr) -> NotMaintained:

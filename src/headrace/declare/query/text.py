@@ -19,6 +19,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from headrace.declare.query.postgres_text import PostgresReader, PostgresText, keep_interval, tidy_postgres
+from headrace.declare.query.spark_signs import SignReader
 from headrace.declare.query.values import spread_values
 from headrace.declare.query.window_text import name_window_tables, read_as_calls
 from headrace.model.dialect import SqlDialect
@@ -57,7 +58,7 @@ class Dialect(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
 
 
-class Parser(SparkParser):
+class Parser(SignReader):
     """sqlglot's parser with functions as written."""
 
     STRICT_CAST = True

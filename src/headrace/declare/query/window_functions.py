@@ -20,6 +20,7 @@ from headrace.declare.query.known_functions import MAINTAINED_AGGREGATES
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.ranking import read_order
 from headrace.declare.query.scope import fold
+from headrace.declare.query.spelling import refuse_distinct
 from headrace.declare.query.stage import QueryStage
 from headrace.meaning.moments import POWERS
 from headrace.model.dialect import SqlDialect
@@ -235,8 +236,7 @@ class _WindowReader:
         if call.function not in OVER_FRAMES or self.name in ("min_by", "max_by"):
             raise NotMaintained(f"window function: {self.name}")
         if call.distinct:
-            hint = f"{self.name}(DISTINCT ...) with GROUP BY in a query of its own, joined to the rows"
-            raise NotMaintained(f"window function: {self.name} of distinct values", hint)
+            raise refuse_distinct(self.name)
         return WindowCall("", call.type, call, self._frame())
 
     # Their parts
