@@ -23,6 +23,7 @@ from bench.feeds_target import read_target
 from bench.flink import FlinkFailed, make_flink
 from bench.nexmark import QUERIES
 from bench.nexmark import main as run_nexmark
+from bench.sql import main as run_sql
 from bench.workloads.follows import make_follows
 from bench.workloads.nexmark import AUCTIONS, BIDS, PEOPLE, ROUND, Nexmark
 from bench.workloads.tweets import COLUMNS, Tweets
@@ -42,6 +43,20 @@ def test_the_list_of_benchmarks_names_those_of_the_engine(capsys: pytest.Capture
 @pytest.mark.parametrize("name", OURS)
 def test_windows_and_joins_of_neighbours_come_to_the_rows_that_duckdb_computes(name: str) -> None:
     assert measure_windows(name, rows=200, pushes=2).push.wall > 0
+
+
+def test_a_collection_of_queries_is_counted_and_its_refusals_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
+    collection = Path(__file__).parent / "queries" / "collection"
+    run_sql([str(collection), "--list"])
+    said = capsys.readouterr().out
+    outcomes = dict(re.findall(r"^shop/views\.sql:(\d+): ([a-z ]+)", said, re.MULTILINE))
+    assert [int(number) for number, outcome in outcomes.items() if outcome == "incremental"] == [1, 2, 3, 12]
+    assert (outcomes["5"], outcomes["6"], outcomes["7"]) == ("in full", "refused", "mistake")
+    assert "4" not in outcomes, "an equal query is counted once"
+    assert "8 queries that a parser reads, 1 that none does" in said
+    assert re.search(r"^maintained incrementally +4 +50\.0 %\nwith auto +5 +62\.5 %$", said, re.MULTILINE)
+    assert "     1  aggregate: regr_count  (1 taken by auto)\n" in said
+    assert '     2  column "..." does not exist' in said
 
 
 def test_pushes_come_to_the_rows_that_duckdb_computes_and_maintains(tmp_path: Path) -> None:
