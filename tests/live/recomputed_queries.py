@@ -57,6 +57,10 @@ SPARK_ONLY = {
         FROM bids GROUP BY session_window(at, '30 minutes'), bidder""",
     "middle": """SELECT auction, median(score) AS m, percentile(price, 0.9) AS p, count_if(price > 1) AS c
         FROM bids GROUP BY auction""",
+    "regressions": """SELECT auction, regr_slope(score, bidder) AS a, regr_intercept(score, bidder) AS b,
+        regr_r2(score, bidder) AS c, regr_avgx(score, bidder) AS d, regr_avgy(score, bidder) AS e,
+        regr_sxx(score, bidder) AS f, regr_sxy(score, bidder) AS g, regr_syy(score, bidder) AS h,
+        regr_count(score, bidder) AS i FROM bids GROUP BY auction""",
     "natural": "SELECT * FROM bids NATURAL JOIN (SELECT id, seller FROM auctions) AS s",
     "qualified": "SELECT id, auction FROM bids QUALIFY row_number() OVER (PARTITION BY auction ORDER BY id) % 2 = 0",
     "steps": """WITH RECURSIVE up(n, id) AS (SELECT 1, id FROM auctions UNION ALL SELECT n + 1, id FROM up WHERE n < 3)

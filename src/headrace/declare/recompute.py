@@ -211,7 +211,7 @@ def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunc
             case exp.Lateral():
                 _never("lateral view" if node.args.get("view") else "lateral join", text.at(node))
             case exp.Pivot():
-                _never("pivot", text.at(node))
+                _never("unpivot" if node.args.get("unpivot") else "pivot", text.at(node))
             case exp.TableSample():
                 _never("table sample", text.at(node), "filter by a column: pmod(id, 10) = 0")
             case exp.Version():
@@ -222,7 +222,7 @@ def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunc
                 _never(f"table function: {name_table_function(node)}", text.at(node), "read from sources and views")
             case exp.Limit() | exp.Offset() if not _is_ordered(node.parent):
                 _never("limit without order by", text.at(node), "add ORDER BY")
-            case exp.Any() | exp.All():
+            case exp.Any() | exp.All() if not isinstance(node.parent, exp.Like | exp.ILike):
                 _never("expression: ANY or ALL", text.at(node), "use IN or EXISTS")
             case exp.Group() if sum(fold(call.name) in WINDOWS for call in node.find_all(exp.Anonymous)) > 1:
                 _never("several time windows", text.at(node), "group in one query for each window")

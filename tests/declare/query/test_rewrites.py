@@ -26,7 +26,11 @@ WRITTEN_INSTEAD = {
     "clause: FETCH ... WITH TIES": "SELECT id FROM (SELECT id, RANK() OVER (ORDER BY total) AS place FROM orders) "
     "WHERE place <= 2",
     "clause: LIMIT ... PERCENT": "SELECT id FROM orders ORDER BY id LIMIT 2",
-    "expression: LIKE ANY or ALL": "SELECT id FROM orders WHERE note LIKE 'a' OR (note LIKE 'b%' AND note LIKE '%c')",
+    "expression: ->": "SELECT get_json_object(note, '$.a.b') AS x FROM orders",
+    "expression: ->>": "SELECT get_json_object(note, '$.a.b') AS x FROM orders",
+    "expression: AT TIME ZONE": "SELECT from_utc_timestamp(paid, 'Europe/Paris') AS x FROM orders",
+    "unpivot": "SELECT id, 'total' AS name, total AS value FROM orders UNION ALL SELECT id, 'quantity', quantity "
+    "FROM orders",
     "expression: SIMILAR TO": "SELECT id FROM orders WHERE note RLIKE '^(a|b)$'",
     "expression: date - date": "SELECT datediff(placed, DATE '2024-01-01') AS x FROM orders",
     "expression: ~*": "SELECT id FROM orders WHERE note RLIKE '(?i)a'",

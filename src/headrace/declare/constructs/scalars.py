@@ -24,6 +24,14 @@ SCALARS = (
         ONE_ROW,
     ),
     Construct(
+        "`LIKE ANY`, `LIKE ALL`, also with `NOT` and `ILIKE`",
+        "SELECT name, name LIKE ANY ('A%', '%b') AS a, name NOT LIKE ALL ('x%', country) AS b, "
+        "name NOT LIKE ANY ('x%', '%') AS c, name ILIKE ALL ('A%', '%') AS d, name LIKE ANY ('A%', NULL) AS e "
+        "FROM customers",
+        NOTHING,
+        ONE_ROW,
+    ),
+    Construct(
         "`IS DISTINCT FROM`, `<=>`",
         "SELECT id FROM orders WHERE status IS DISTINCT FROM 'open' AND customer <=> NULL",
         NOTHING,

@@ -17,6 +17,8 @@ _FIXED: dict[str, Type] = {
     **dict.fromkeys(("percent_rank", "cume_dist", "std", "stddev", "stddev_pop", "stddev_samp", "variance"), DOUBLE),
     **dict.fromkeys(("var_pop", "var_samp", "corr", "covar_pop", "covar_samp", "skewness", "kurtosis"), DOUBLE),
     **dict.fromkeys(("bool_and", "bool_or", "every", "some", "any"), BOOLEAN),
+    **dict.fromkeys(("regr_avgx", "regr_avgy", "regr_intercept", "regr_r2", "regr_slope"), DOUBLE),
+    **dict.fromkeys(("regr_sxx", "regr_sxy", "regr_syy"), DOUBLE),
     "grouping": TINYINT,
 }
 _OF_NUMBERS = ("median", "percentile")

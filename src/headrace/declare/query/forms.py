@@ -163,13 +163,26 @@ def _is(node: exp.Is, value: ReadPart) -> Expr:
 
 def _like(node: exp.Binary, value: ReadPart, *escape: Expr) -> Expr:
     if isinstance(node.expression, exp.Any | exp.All):
-        raise NotMaintained("expression: LIKE ANY or ALL", "combine several LIKE with OR or AND")
-    text, pattern = value(node.this), value(node.expression)
+        return _like_several(node, node.expression, value)
+    return _like_one(node, value(node.this), value(node.expression), *escape)
+
+
+def _like_one(node: exp.Binary, text: Expr, pattern: Expr, *escape: Expr) -> Expr:
     if isinstance(node, exp.ILike):
         result = calls.ilike(text, pattern)
     else:
         result = apply(FUNCTIONS["like"], (text, pattern, *escape))
     return operators.negate_condition(result) if node.args.get("negate") else result
+
+
+def _like_several(node: exp.Binary, several: exp.Any | exp.All, value: ReadPart) -> Expr:
+    """`x LIKE ANY ('a%', 'b%')`. NOT is said of each pattern: `NOT LIKE ANY` holds if one does not match."""
+    patterns = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.unnest()]
+    if any(isinstance(pattern, exp.Query) for pattern in patterns):
+        raise NotMaintained("expression: LIKE ANY or ALL", "combine several LIKE with OR or AND")
+    text = value(node.this)
+    tests = [_like_one(node, text, value(pattern)) for pattern in patterns]
+    return operators.connect("or" if isinstance(several, exp.Any) else "and", tests)
 
 
 def _escape_pattern(node: exp.Escape, value: ReadPart) -> Expr:

@@ -49,6 +49,7 @@ REFUSALS: Mapping[str, str] = {
     "table function of groups": "group in a query of its own in FROM, and unfold that",
     "table sample": "filter by a column: pmod(id, 10) = 0",
     "time travel": "a view reads what its sources hold now",
+    "unpivot": "write a query for each column, and combine them with UNION ALL",
     "window frame: NAME": "use ROWS or RANGE",
     "window function: NAME": "docs/sql.md lists the window functions that are maintained",
     "window outside group by": "read FROM TUMBLE(t, ts, INTERVAL '1 minute'), which adds window_start and window_end, "

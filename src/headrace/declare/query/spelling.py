@@ -9,9 +9,10 @@ from sqlglot import exp
 from headrace.declare.query.mistakes import NotMaintained
 
 _TIES = "rank the rows in a query inside: RANK() OVER (ORDER BY ...) AS place, WHERE place <= n"
-_VALUE_OF_JSON = "keep the value in a column of its own"
+_VALUE_OF_JSON = "use get_json_object(x, '$.a.b')"
+_UNPIVOT = "write a query for each column: SELECT id, 'a' AS name, a AS value FROM t UNION ALL SELECT id, 'b', b FROM t"
 _EXPRESSIONS: Mapping[type[exp.Expr], tuple[str, str | None]] = {
-    exp.AtTimeZone: ("AT TIME ZONE", "times are UTC: convert them where they are read"),
+    exp.AtTimeZone: ("AT TIME ZONE", "times are UTC: from_utc_timestamp(ts, 'Europe/Paris') is the time in a zone"),
     exp.BitwiseAnd: ("&", None),
     exp.BitwiseLeftShift: ("<<", None),
     exp.BitwiseNot: ("~", None),
@@ -60,6 +61,8 @@ def refuse_part(node: exp.Expr, key: str) -> NotMaintained:
 
 def refuse_clause(key: str) -> NotMaintained:
     """A clause that its reader does not handle."""
+    if key == "unpivot":
+        return NotMaintained("unpivot", _UNPIVOT)
     return NotMaintained(*_CLAUSES.get(key, (f"clause: {key.strip('_').replace('_', ' ')}", None)))
 
 

@@ -30,7 +30,8 @@ def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> N
         if value and key not in handled:
             inner = value[0] if isinstance(value, list) else value
             where = environment.at(inner if isinstance(inner, exp.Expr) else node)
-            refused = refuse_clause(key)
+            is_unpivot = isinstance(inner, exp.Pivot) and inner.args.get("unpivot")
+            refused = refuse_clause("unpivot" if is_unpivot else key)
             environment.report.refuse(refused.operator, where, refused.hint)
 
 
