@@ -125,3 +125,29 @@ SELECT id, k FROM r ORDER BY k DESC NULLS LAST FETCH FIRST 2 ROWS WITH TIES
 SELECT k % 2 AS odd, count(*) AS n FROM r GROUP BY 1 ORDER BY n FETCH FIRST ROW WITH TIES
 
 SELECT k FROM s WHERE k IN (SELECT k FROM r ORDER BY n FETCH FIRST 1 ROWS WITH TIES)
+
+SELECT k, sum(amount)::numeric AS a, max(amount)::numeric / 3 AS b, sum(n)::numeric AS c, count(*)::numeric / 7 AS d, round(sum(amount) / count(*), 4) AS e, 100.0 * count(*) / sum(count(*)) OVER () AS f FROM r GROUP BY k
+
+SELECT 1.25 / 3 * 3 AS a, round(1 / 3.0, 8) AS b, (amount / 3) * 1000000 AS c, 1 / 3.0 * k AS d, amount / (n + 5) AS e, round(amount / 7, 6)::text AS f, 3 / 2.0 AS g FROM r
+
+SELECT (ARRAY[k, 7, 9])[k] AS a, (ARRAY[k, 7, 9])[k + 1] AS b, (ARRAY[k, 7, 9])[0] AS c, (ARRAY[k, 7, 9])[-1] AS d, (string_to_array(name, 'b'))[id] AS e FROM r
+
+SELECT '2024-01-01 00:00:00+02'::timestamp AS a, '2024-01-01 00:00:00+02'::timestamptz AS b, timestamp '2024-01-01 00:00:00 Europe/Paris' AS c, ('2024-01-0' || 1 + abs(k) || ' 10:00:00-05')::timestamp AS d, ('2024-01-0' || 1 + abs(k))::timestamp AS e FROM r
+
+SELECT at + '1 day' AS a, '90 minutes' + at AS b, at + interval '1 month - 1 day' AS c, at + interval '1 month 2 days' AS d, day - interval '1 year 1 day' AS e, at - '1 mon 01:00'::interval AS f, at + '3 days ago' AS g FROM r
+
+SELECT at + k * interval '1 month' AS a, day + interval '1 day' * k AS b, at - k * interval '90 minutes' AS c, at + (k || ' days')::interval AS d, at + make_interval(hours => k) AS e FROM r
+
+SELECT k, count(*) OVER (ORDER BY at RANGE BETWEEN '7 days' PRECEDING AND CURRENT ROW) AS a, count(*) OVER (ORDER BY day RANGE BETWEEN '1 month' PRECEDING AND '1 day' FOLLOWING) AS b, count(*) OVER (ORDER BY n RANGE BETWEEN '1' PRECEDING AND CURRENT ROW) AS c FROM r
+
+SELECT '{1,2}'::int[] AS a, k = ANY ('{1,2}'::int[]) AS b, name = ANY ('{a,b}') AS c, '{}'::text[] AS d, '{a,"b c",NULL}'::text[] AS e, k <> ALL ('{1,3}') AS f FROM r
+
+SELECT at < 'infinity' AS a, 'infinity'::date > day AS b, at > '-infinity'::timestamp AS c, coalesce(day, 'infinity') > date '2024-02-29' AS d, at BETWEEN '-infinity' AND 'infinity' AS e FROM r WHERE date '2024-02-29' < 'infinity'
+
+SELECT extract(day FROM at - timestamp '2024-02-27 10:00:01.5') AS a, extract(hour FROM timestamp '2024-02-27 10:00:01.5' - at) AS b, date_part('minute', at - day) AS c, extract(second FROM timestamp '2024-02-27 10:00:01.5' - at) AS d FROM r
+
+SELECT regexp_replace(name, '[ab]', '<\&>') AS a, regexp_replace(name, '(.)b', '\1$') AS b, regexp_replace(name, '^(a)', '\1x') AS c, regexp_replace(name, 'B', 'y', 'i') AS d, regexp_replace('2024-05-06', '(\d+)-(\d+)', '\2/\1') AS e FROM r
+
+SELECT to_char(at, 'yyyy-mm-dd hh24:mi:ss') AS a, substring(name FROM k) AS b, substring(name FROM k FOR 2) AS c, substr(name, k, abs(id)) AS d, trunc(amount, 1) AS e, trunc(k, 1) AS f, trunc(amount / 3, 2) AS g FROM r
+
+SELECT (regexp_match(name, 'a(.)'))[1] AS a, (regexp_match(name, '[a-z]+'))[1] AS b, '1.50'::text::numeric AS c, replace('1,5', ',', '.')::numeric + k AS d FROM r

@@ -75,3 +75,27 @@ SELECT DISTINCT k, n FROM r ORDER BY k FETCH FIRST 2 ROWS WITH TIES
 SELECT k FROM r UNION ALL SELECT k FROM s ORDER BY 1 FETCH FIRST 2 ROWS WITH TIES
 
 SELECT * FROM r ORDER BY ok FETCH FIRST 1 ROWS WITH TIES
+
+SELECT k, ARRAY(SELECT s.n FROM s WHERE s.k = r.k ORDER BY s.n DESC) AS a FROM r
+
+SELECT amount / (amount / 7) AS a, (SELECT avg(amount) / avg(amount / 3) FROM r) AS b FROM r WHERE amount <> 0
+
+SELECT ('{"a": {"b": 1}}'::jsonb || '{"c": 2, "a": 5}')::text AS a, ('[1]'::jsonb || '2'::jsonb)::text AS b, ('{"a":1}'::jsonb -> 'a') = '1.0' AS c, ('{"a":1, "b":2}'::jsonb - 'a')::text AS d, ('[1,2,3]'::jsonb - 1)::text AS e, ('{"a":1}'::jsonb -> 'a') IS DISTINCT FROM '2'::jsonb AS f, '{"a": 1}'::jsonb || name::text AS g FROM r
+
+SELECT 'A0EEBC999C0B4EF8-BB6D6BB9BD380A11'::uuid::text AS a, ('{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A1' || abs(k) % 3 || '}')::uuid::text AS b FROM r
+
+SELECT g, u FROM generate_series(date '2024-01-01', date '2024-01-05', '1 day') AS g, generate_series(date_trunc('month', timestamp '2024-01-31'), date '2024-05-31', '1 month') AS u
+
+SELECT r.k, e.key, e.value, f.value AS item, f AS itself FROM r, jsonb_each_text('{"a": 1, "b": "x"}'::jsonb) e, jsonb_array_elements_text('["a", "b"]'::jsonb) f
+
+SELECT extract(year FROM age(at, timestamp '2000-03-15 05:00')) AS a, date_part('month', age(day, date '1999-01-31')) AS b, extract(day FROM age(day, at)) AS c, extract(hour FROM age(at, day)) AS d, extract(epoch FROM age(at, day)) AS e, extract(second FROM age(day, at)) AS f FROM r
+
+SELECT initcap('hello wORLD-foo_bar 1st') AS a, initcap(name) AS b FROM r WHERE name ~ '^[ -~]*$'
+
+SELECT to_char(at, 'MON Month MONTH Day DAY day dy') AS a, to_char(at, 'IYYY-IW "W"WW D ID J DDDth CC') AS b, to_char(day, 'FMDDth FMMonth YYYY') AS c, to_char(at, 'YYYYMMDDHH24MISSMS') AS d, to_char(at, 'am A.M. BC SSSS') AS e, to_char(at, 'Y,YYY RM rm W IYY IDDD IY') AS f FROM r
+
+SELECT to_char(amount, '999.99') AS a, to_char(amount, 'FM999,990.00') AS b, to_char(k, '000') AS c, to_char(n, 'FM9,999,999,999') AS d, to_char(amount, '$99.99') AS e, to_char(k, 'fm00') AS f, to_char(amount, 'S990.9') AS g, to_char(amount, '990.99MI') AS h, to_char(amount, '99.9PR') AS i, to_char(k, '9th') AS j, to_char(amount, '9G999D99') AS l FROM r
+
+SELECT json_build_object('a', k, 'b', name::text, 'c', amount, 'd', ok, 'e', NULL, 'f', 'x"y', 'g', day, 'h', json_build_array(1, 'z', NULL))::text AS a, jsonb_build_object('bb', k, 'a', name::text)::text AS b, json_build_array(k, name::text)::text AS c FROM r
+
+SELECT k, json_agg(n ORDER BY n)::text AS a, jsonb_agg(name::text ORDER BY name)::text AS b, json_agg(json_build_object('n', n) ORDER BY n)::text AS c, json_agg(n ORDER BY n) FILTER (WHERE n > 0)::text AS d FROM r GROUP BY k

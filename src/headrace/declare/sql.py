@@ -21,12 +21,12 @@ from headrace.declare.query.finish import finish
 from headrace.declare.query.items import SelectItem, outputs
 from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.queries import read_query as read_rows
-from headrace.declare.query.report import Report
+from headrace.declare.query.report import Report, describe_fault
 from headrace.declare.query.scope import Scope, fold
 from headrace.declare.query.shown_order import find_order
 from headrace.declare.query.spark_words import spark_query
 from headrace.declare.query.stage import QueryStage
-from headrace.declare.query.tables import scan
+from headrace.declare.query.tables import PUBLIC, scan
 from headrace.declare.query.text import Text, parse_condition, parse_query, too_deep
 from headrace.model.catalogue import PythonFunction, Refusal, Source, SourceColumn, SourceKind, View
 from headrace.model.dialect import SqlDialect
@@ -83,7 +83,7 @@ def find_mentioned(view: ViewText) -> frozenset[str]:
     """The tables that a text names in FROM, whether they exist or not; none if it is not SQL."""
     try:
         return _name_tables(parse_query(view.text))
-    except (InputError, UnsupportedSql, RecursionError):
+    except Exception:  # whatever it is: it is reported where the view is read
         return frozenset()
 
 
@@ -143,6 +143,8 @@ def convert_view(
     refused = read.query if isinstance(read, View) and isinstance(read.query, Refusal) else None
     if refused is not None:
         reader.read_types(view)
+    if refused is not None and name not in reader.trees:
+        raise UnsupportedSql(refused.operator, *refused.problems)
     try:
         return spark_query(reader.trees[name])
     except NotMaintained as reason:
@@ -151,6 +153,8 @@ def convert_view(
             reason.operator,
             *(problems or (Problem(f'"{reason.operator}" is not translated', view.text.origin, reason.hint),)),
         ) from None
+    except (KeyError, AttributeError, TypeError, ValueError, AssertionError) as error:
+        raise describe_fault(error, view.text.origin) from error
 
 
 def read_query(
@@ -218,12 +222,14 @@ class _Views:
             return None if known is None else (self.texts[known].text, self.trees[known])
 
         declared = Declared(self.sources, self.functions, lambda *_: None, tuple(self.texts))
-        with suppress(UnsupportedSql, InputError, RecursionError):
+        with suppress(Exception):
             Answers(_environment(view.text, declared), find_written, {}).of(self.trees[view.name])
 
     def _find_mentioned(self, view: ViewText, environment: Environment) -> list[str]:
         """What a refused view reads: reading ended before all of it was seen."""
-        tree = self.trees[view.name]
+        tree = self.trees.get(view.name)
+        if tree is None:
+            return list(environment.reads)
         common = {fold(part.alias) for part in tree.find_all(exp.CTE)}
         named = set(map(fold, _name_tables(tree)))
         known = [name for name in environment.declared.table_names() if fold(name) in named - common]
@@ -243,6 +249,8 @@ class _Views:
             report.errors.extend(() if report.refusals else error.problems)
         except RecursionError:
             report.errors.extend(() if report.refusals else too_deep(environment.text.origin).problems)
+        except Exception as error:  # whatever it is: other views can be read
+            report.refusals.append(describe_fault(error, environment.text.origin))
         return _refusal(report)
 
     def named(self, name: str, environment: Environment, where: Location) -> NamedQuery | BrokenView | None:
@@ -268,7 +276,9 @@ class _Views:
 
 
 def _name_tables(tree: exp.Query) -> frozenset[str]:
-    return frozenset(f"{table.db}.{table.name}" if table.db else table.name for table in tree.find_all(exp.Table))
+    tables = list(tree.find_all(exp.Table))
+    found = {f"{table.db}.{table.name}" if table.db else table.name for table in tables}
+    return frozenset(found | {table.name for table in tables if fold(table.db) == PUBLIC})
 
 
 def _refusal(report: Report) -> Refusal | None:

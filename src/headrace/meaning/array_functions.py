@@ -15,8 +15,7 @@ def _first(arguments: tuple[Expr, ...]) -> Type:
 
 def _element(arguments: tuple[Expr, ...]) -> Type:
     type_ = arguments[0].type
-    assert isinstance(type_, Array), f"{type_} has no elements"
-    return type_.element
+    return type_.element if isinstance(type_, Array) else NULL  # of NULL, which stands for mistakes
 
 
 def _second(arguments: tuple[Expr, ...]) -> Type:

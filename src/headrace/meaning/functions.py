@@ -14,6 +14,7 @@ from headrace.meaning.array_functions import ARRAY_FUNCTIONS
 from headrace.meaning.function import Function, Parameter, ResultRule
 from headrace.meaning.json_functions import JSON_FUNCTIONS, POSTGRES_JSON_FUNCTIONS
 from headrace.meaning.number_functions import NUMBER_FUNCTIONS, type_of_round
+from headrace.meaning.postgres_functions import POSTGRES_FUNCTIONS
 from headrace.meaning.text_functions import BYTE_FUNCTIONS, TEXT_FUNCTIONS
 from headrace.meaning.time_functions import TIME_FUNCTIONS
 from headrace.model.expr import Expr
@@ -144,7 +145,7 @@ FUNCTION_GROUPS: Mapping[str, tuple[Function, ...]] = {
     "numbers": (*_numbers(), *NUMBER_FUNCTIONS),
     "dates and times": (*_dates(), *TIME_FUNCTIONS),
     "arrays": ARRAY_FUNCTIONS,
-    "JSON": (*JSON_FUNCTIONS, *POSTGRES_JSON_FUNCTIONS),
+    "JSON": (*JSON_FUNCTIONS, *POSTGRES_JSON_FUNCTIONS, *POSTGRES_FUNCTIONS),
 }
 FUNCTIONS: Mapping[str, Function] = {
     function.name: function for group in FUNCTION_GROUPS.values() for function in group

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.meaning.function import Function, Parameter
+from headrace.meaning.postgres_functions import POSTGRES_FUNCTIONS
 from headrace.model.types import BOOLEAN, INT, STRING, Array
 
 _TEXT = Parameter.TEXT
@@ -30,4 +31,4 @@ POSTGRES_JSON_FUNCTIONS: tuple[Function, ...] = (
 )
 """What the operators and functions of PostgreSQL are made of. Spark has none of these: its workers call ours."""
 
-ONLY_OURS = frozenset(function.name for function in POSTGRES_JSON_FUNCTIONS)
+ONLY_OURS = frozenset(function.name for function in (*POSTGRES_JSON_FUNCTIONS, *POSTGRES_FUNCTIONS))

@@ -26,6 +26,7 @@ from headrace.meaning import (
     scalar_json,
     scalar_number,
     scalar_parse,
+    scalar_postgres,
     scalar_text,
     scalar_time,
     scalar_words,
@@ -228,6 +229,7 @@ _TABLES: tuple[Mapping[str, Callable[..., Value]], ...] = (
     scalar_array.FUNCTIONS,
     scalar_json.FUNCTIONS,
     scalar_json.POSTGRES,
+    scalar_postgres.POSTGRES,
     scalar_calendar.FUNCTIONS,
     scalar_parse.FUNCTIONS,
 )

@@ -275,16 +275,16 @@ def normalise_jsonb(text: str) -> str:
         )
     except (ValueError, RecursionError) as error:
         raise EvaluationError(f"'{text[:100]}' is not JSON") from error
-    return _write_jsonb(value)
+    return write_jsonb(value)
 
 
-def _write_jsonb(value: Any) -> str:
+def write_jsonb(value: Any) -> str:
     match value:
         case dict():
             names = sorted(value, key=lambda name: (len(name.encode()), name.encode()))
-            return "{" + ", ".join(f"{_quote_jsonb(name)}: {_write_jsonb(value[name])}" for name in names) + "}"
+            return "{" + ", ".join(f"{_quote_jsonb(name)}: {write_jsonb(value[name])}" for name in names) + "}"
         case list():
-            return "[" + ", ".join(map(_write_jsonb, value)) + "]"
+            return "[" + ", ".join(map(write_jsonb, value)) + "]"
         case str():
             return _quote_jsonb(value)
         case decimal.Decimal():
@@ -299,7 +299,7 @@ def _quote_jsonb(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _read_exactly(text: str) -> Any:
+def read_exactly(text: str) -> Any:
     try:
         return json.loads(text, parse_float=decimal.Decimal, parse_int=decimal.Decimal, strict=False)
     except (ValueError, RecursionError) as error:
@@ -308,7 +308,7 @@ def _read_exactly(text: str) -> Any:
 
 def json_contains(whole: str, part: str) -> bool:
     """`@>`: an array may hold a simple value by itself, at the top only."""
-    value, wanted = _read_exactly(whole), _read_exactly(part)
+    value, wanted = read_exactly(whole), read_exactly(part)
     if isinstance(value, list) and not isinstance(wanted, list | dict):
         return any(_is_same(item, wanted) for item in value)
     return _contains(value, wanted)
@@ -330,7 +330,7 @@ def _is_same(value: Any, wanted: Any) -> bool:
 
 def has_key(text: str, name: str) -> bool:
     """`?`: a name of an object, or a string of an array or by itself."""
-    value = _read_exactly(text)
+    value = read_exactly(text)
     if isinstance(value, dict | list):
         return any(isinstance(item, str) and item == name for item in value)
     return isinstance(value, str) and value == name

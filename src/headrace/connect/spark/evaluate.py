@@ -21,9 +21,9 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from headrace.connect.spark.log_files import ContentsTarget, LogFiles, Written, read_changes, write_contents
 from headrace.connect.spark.relation_text import RelationText
+from headrace.meaning import scalar_json, scalar_postgres
 from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.meaning.json_functions import ONLY_OURS
-from headrace.meaning.scalar_json import POSTGRES
 from headrace.model.expr import Call, Expr, walk
 from headrace.model.log import NEVER, StoredFile
 from headrace.model.relation import Field, Relation, Scan, fields_of, inputs_of, scans_of
@@ -32,6 +32,9 @@ from headrace.model.types import Type, Value
 from headrace.run.ports import Store
 from headrace.run.rows.arrow import arrow_table, arrow_type, rows_of_arrow
 from headrace.run.rows.changes import WEIGHT
+
+_OURS = {**scalar_json.POSTGRES, **scalar_postgres.POSTGRES}
+"""What Spark does not have, of values that are not NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class SparkEvaluator:
         try:
             for scan, name in scans.items():
                 self._contents(scan, tables[scan.source]).createOrReplaceTempView(name)
-            ours = {name: _make_strict(POSTGRES[name]) for name in ONLY_OURS}
+            ours = {name: _make_strict(_OURS[name]) for name in ONLY_OURS}
             python = {**self.python, **ours}
             for (function, type_), name in functions.items():
                 if function in python:

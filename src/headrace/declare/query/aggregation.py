@@ -21,13 +21,15 @@ from headrace.declare.query.environment import Purpose
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.grouping_sets import GroupingMark, group_by_sets, written_sets
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_building import refuse_sorting
 from headrace.declare.query.report import refuse
-from headrace.declare.query.scope import same_name
+from headrace.declare.query.scope import fold, same_name
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
+from headrace.declare.query.tables import find_key
 from headrace.declare.query.time_windows import close_sessions, is_time_window, open_window
 from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Column, Expr, Literal
-from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, Relation, fields_of
+from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, Relation, fields_of, scans_of
 from headrace.model.types import BIGINT, BOOLEAN, INT, INTERVALS, NULL, TINYINT
 
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -80,6 +82,8 @@ class _Grouper:
         if sets is not None and stage.window is not None and stage.window.session is not None:
             refuse("session window in grouping sets", stage.environment.at(self.select.args["group"]))
         close_sessions(stage, [key.expr for key in keys])
+        if sets is None:
+            keys.extend(self._dependent_keys(keys))
         columns = {key.expr: Column(key.name, key.expr.type) for key in keys}
         marks, values = self._marks(keys, sets is not None)
         calls, values = self._calls(values)
@@ -143,6 +147,24 @@ class _Grouper:
         items = [item.unalias() for item in self.select.expressions]
         return [item for item in items if not aggregates_in([item], self.stage)]
 
+    def _dependent_keys(self, keys: list[Output]) -> list[Output]:
+        """Columns that the query names of tables whose whole key is grouped by: each group has one value of them, and
+        PostgreSQL takes them as they are.
+        """
+        environment = self.stage.environment
+        if environment.text.dialect is not SqlDialect.POSTGRES:
+            return []
+        known = {str(key.expr) for key in keys}
+        fields = {field.name: field.type for field in fields_of(self.stage.relation)}
+        named = {fold(column.name) for column in self.select.find_all(exp.Column)}
+        found: list[Output] = []
+        for scan in scans_of(self.stage.relation):
+            key = find_key(scan, environment)
+            if key and key <= known:
+                names = (f"{scan.alias}.{column}" for column in scan.columns if fold(column) in named)
+                found += [Output(name, Column(name, fields[name])) for name in names if {name} & fields.keys() - known]
+        return found
+
     def _read_key(self, node: exp.Expr) -> Iterator[Output]:
         if isinstance(node, _SETS):
             return  # refused above
@@ -157,6 +179,7 @@ class _Grouper:
                 for bound in (self.stage.window.start, self.stage.window.end):
                     yield Output(bound.name, bound)
                 return
+            refuse_sorting(node, "GROUP BY of")
             name = node.name if isinstance(node, exp.Column) else alias or self._alias_of(node)
             key = _check_key(read_value(node, self.stage))
             self._remember_key(node, key)

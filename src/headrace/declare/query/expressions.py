@@ -64,7 +64,9 @@ def _read_node(node: exp.Expr, stage: QueryStage) -> Expr:
         return _read_spark(node, stage)
     known = stage.values
     try:
-        return _read_spark(as_spark(node, lambda part: read_type(part, stage)), stage)
+        made = as_spark(node, lambda part: read_type(part, stage))
+        read = stage.values.get(id(made))  # a part that was read for its type may be all that is left
+        return _read_spark(made, stage) if read is None else read
     finally:
         stage.values = known
 

@@ -16,6 +16,7 @@ from headrace.declare.query.expressions import read_value
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.spelling import refuse_frame
 from headrace.declare.query.stage import QueryStage
+from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Expr, Literal
 from headrace.model.relation import CURRENT_ROW, Frame, FrameEdge, FrameUnit, Order, RangeEdge, RowEdge
 from headrace.model.types import DATE, DAY_TIME, DOUBLE, FRACTIONS, INT, INTEGERS, TIMESTAMP, YEAR_MONTH, Decimal, Type
@@ -57,7 +58,7 @@ class _Spec:
         return Frame(self._unit, first, last, key)
 
     def _read_offset(self, node: exp.Expr) -> Literal:
-        value = read_value(node, self._stage)
+        value = read_value(self._as_interval(node), self._stage)
         while isinstance(value, Call) and value.function == "cast":
             value = value.arguments[0]
         if not isinstance(value, Literal) or value.value is None:
@@ -68,6 +69,19 @@ class _Spec:
         if isinstance(value.value, str | tuple | bytes | dt.date) or value.value < nothing:  # type: ignore[operator]
             raise Mistake("the offset of a frame must be a constant, and not negative")
         return value
+
+    def _as_interval(self, node: exp.Expr) -> exp.Expr:
+        """Text beside a time is an interval in PostgreSQL, and beside a number a number."""
+        inner = node.unnest()
+        is_text = isinstance(inner, exp.Literal) and inner.is_string and len(self._order) == 1
+        if not is_text or self._stage.environment.text.dialect is not SqlDialect.POSTGRES:
+            return node
+        if self._order[0].expr.type in (DATE, TIMESTAMP) and self._unit is FrameUnit.RANGE:
+            made: exp.Expr = exp.Interval(this=inner.copy())
+        else:
+            made = exp.Literal.number(inner.name.strip())
+        node.replace(made)
+        return made
 
     def _edge(self, offset: Literal | None, *, precedes: bool) -> FrameEdge:
         if offset is None:

@@ -87,7 +87,7 @@ def counts_days(node: exp.Expr) -> bool:
 
 def duration(text: str) -> dt.timedelta:
     """A text such as `10 minutes`."""
-    value = interval_of(_split(text)).value
+    value = interval_of(split_parts(text)).value
     if not isinstance(value, dt.timedelta):
         raise Mistake(f'"{text}" has no fixed length: a month has 28 to 31 days')
     return value
@@ -101,10 +101,11 @@ def negate(literal: Literal) -> Literal:
 def _read_parts(node: exp.Interval) -> Parts:
     unit = node.args.get("unit")
     amount = node.this.this if isinstance(node.this, exp.Neg) else node.this
-    return _split(amount.name) if unit is None else ((amount.name.strip(), _singular(unit.name)),)
+    return split_parts(amount.name) if unit is None else ((amount.name.strip(), _singular(unit.name)),)
 
 
-def _split(text: str) -> Parts:
+def split_parts(text: str) -> Parts:
+    """The numbers of an interval with their units."""
     parts, position = [], 0
     text = re.sub(r"^\s*interval\s+", "", text, flags=re.IGNORECASE)
     while position < len(text):

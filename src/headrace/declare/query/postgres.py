@@ -8,6 +8,7 @@ whole text out later. What has no exact counterpart is refused.
 from __future__ import annotations
 
 import decimal
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,8 +20,21 @@ from headrace.declare.query.aggregate_syntax import WrittenAggregate, called_fun
 from headrace.declare.query.calls import ALIASES, CASTS, REWRITES
 from headrace.declare.query.known_functions import KNOWN
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_building import (
+    BUILDING_CALLS,
+    compare_json,
+    delete_from_jsonb,
+    join_json,
+    refuse_sorting,
+)
 from headrace.declare.query.postgres_calls import CALLS, split_format
-from headrace.declare.query.postgres_json import NESTED_CALLS, NESTED_NODES, compare_with_elements, join_arrays
+from headrace.declare.query.postgres_json import (
+    NESTED_CALLS,
+    NESTED_NODES,
+    compare_with_elements,
+    join_arrays,
+    read_array,
+)
 from headrace.declare.query.postgres_nodes import IN_SPARK_WORDS, TypeOf
 from headrace.declare.query.postgres_nodes import constant_text as _constant_text
 from headrace.declare.query.postgres_nodes import make_call as _call
@@ -30,6 +44,8 @@ from headrace.declare.query.postgres_nodes import make_text as _text
 from headrace.declare.query.postgres_nodes import mark as _mark
 from headrace.declare.query.postgres_nodes import refuse_call as _refuse
 from headrace.declare.query.postgres_nodes import take as _take
+from headrace.declare.query.postgres_numbers import LEAST_SCALE, cut_digits, divide_numeric
+from headrace.declare.query.postgres_numbers import WHOLE_DIGITS as _WHOLE_DIGITS
 from headrace.declare.query.postgres_patterns import (
     count_groups,
     refuse_absent_group,
@@ -39,8 +55,18 @@ from headrace.declare.query.postgres_patterns import (
     translate_similar,
     translate_time_format,
 )
+from headrace.declare.query.postgres_times import (
+    add_interval,
+    extract_of_age,
+    extract_of_difference,
+    names_infinity,
+    read_infinity,
+)
 from headrace.declare.query.postgres_zones import call_timezone, convert_zone, truncate_in_zone
 from headrace.meaning.functions import FUNCTIONS
+from headrace.meaning.scalar_postgres import read_uuid
+from headrace.meaning.scalar_to_char import read_number_pattern, read_time_pattern
+from headrace.model.errors import EvaluationError
 from headrace.model.types import (
     BIGINT,
     BINARY,
@@ -49,11 +75,10 @@ from headrace.model.types import (
     DOUBLE,
     FLOAT,
     FRACTIONS,
-    INT,
     INTEGERS,
     INTERVALS,
     NULL,
-    SMALLINT,
+    STRING,
     TIMESTAMP,
     Array,
     Decimal,
@@ -61,7 +86,6 @@ from headrace.model.types import (
 )
 
 _WIDE = "DECIMAL(38, 18)"
-_WHOLE_DIGITS = {SMALLINT: 5, INT: 10, BIGINT: 19}
 
 
 def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -91,10 +115,13 @@ def _divide(node: exp.Div, type_of: TypeOf) -> exp.Expr:
     left, right = type_of(node.this), type_of(node.expression)
     if left in INTEGERS and right in INTEGERS:
         return _mark(exp.IntDiv(this=node.this, expression=node.expression))
-    return node
+    return divide_numeric(node, type_of) or node
 
 
 def _subtract(node: exp.Sub, type_of: TypeOf) -> exp.Expr:
+    changed = delete_from_jsonb(node, type_of) or add_interval(node, type_of)
+    if changed is not None:
+        return changed
     left, right = type_of(node.this), type_of(node.expression)
     if left == right == DATE:
         return _call("datediff", node.this, node.expression)
@@ -104,8 +131,16 @@ def _subtract(node: exp.Sub, type_of: TypeOf) -> exp.Expr:
 
 
 def _add(node: exp.Add, type_of: TypeOf) -> exp.Expr:
-    """A date plus an interval is a timestamp."""
+    """A date plus an interval is a timestamp, and text beside a timestamp is an interval."""
+    changed = add_interval(node, type_of)
+    if changed is not None:
+        return changed
     left, right = type_of(node.this), type_of(node.expression)
+    for time, text in ((left, node.expression), (right, node.this)):
+        if time == TIMESTAMP and isinstance(text, exp.Literal) and text.is_string:
+            other = node.this if text is node.expression else node.expression
+            made = exp.Add(this=other, expression=exp.Interval(this=text))
+            return add_interval(made, type_of) or _mark(made)
     if left == DATE and right in INTERVALS:
         return _mark(exp.Add(this=_cast(node.this, "TIMESTAMP"), expression=node.expression))
     if right == DATE and left in INTERVALS:
@@ -136,9 +171,9 @@ def _power(base: exp.Expr, exponent: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 
 def _join_texts(node: exp.DPipe, type_of: TypeOf) -> exp.Expr:
-    arrays = join_arrays(node, type_of)
-    if arrays is not None:
-        return arrays
+    joined = join_arrays(node, type_of) or join_json(node, type_of)
+    if joined is not None:
+        return joined
     for part in (node.this, node.expression):
         _refuse_as_text(type_of(part))
     return node
@@ -150,6 +185,9 @@ def _refuse_as_text(type_: Type) -> None:
         raise NotMaintained("expression: double precision as text", "round it: x::numeric(12, 2)::text")
     if type_ == TIMESTAMP:
         raise NotMaintained("expression: timestamp as text", "give its format: to_char(x, 'YYYY-MM-DD HH24:MI:SS')")
+    if isinstance(type_, Decimal) and type_.scale >= LEAST_SCALE:
+        hint = "how many digits are shown depends on the value: round it, round(x, 2)::text"
+        raise NotMaintained("expression: numeric of computed digits as text", hint)
     if type_ == BINARY or isinstance(type_, Array) or type_ in INTERVALS:
         raise NotMaintained(f"expression: {type_} as text", "select its parts")
 
@@ -213,12 +251,24 @@ def _extract_regex(text: exp.Expr, pattern: str) -> exp.Expr:
 
 
 def _substring(text: exp.Expr, start: exp.Expr | None, length: exp.Expr | None) -> exp.Expr:
-    if start is None or not (isinstance(start, exp.Literal) and start.is_int and int(start.name) >= 1):
-        raise NotMaintained("function: substring from a place that changes", "write the place as a number from 1")
+    """Places before the first count as characters that are not there."""
     if length is not None and not (isinstance(length, exp.Literal) and length.is_int):
-        negative = _mark(exp.LT(this=length.copy(), expression=_number(0)))
-        length = _mark(exp.Case(ifs=[exp.If(this=negative, true=_number(0))], default=length))
-    return _call("substring", text, start, *([] if length is None else [length]))
+        length = _at_least(length, 0)
+    start = _number(1) if start is None else start
+    if isinstance(start, exp.Literal) and start.is_int and int(start.name) >= 1:
+        return _call("substring", text, start, *([] if length is None else [length]))
+    first = _at_least(start, 1)
+    if length is None:
+        return _call("substring", text, first)
+    end = _mark(exp.Add(this=_mark(exp.Paren(this=start.copy())), expression=_mark(exp.Paren(this=length))))
+    return _call("substring", text, first, _at_least(_mark(exp.Sub(this=end, expression=first.copy())), 0))
+
+
+def _at_least(value: exp.Expr, least: int) -> exp.Expr:
+    """Not by `greatest`, which skips NULL."""
+    value = _mark(exp.Paren(this=value))
+    less = _mark(exp.LT(this=value.copy(), expression=_number(least)))
+    return _mark(exp.Case(ifs=[exp.If(this=less, true=_number(least))], default=value))
 
 
 def _call_substring(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -249,18 +299,23 @@ def _replace_regex(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     )
     if set(flags) - {"g", "i"}:
         raise NotMaintained(f"function: regexp_replace with flags '{flags}'", "its flags are 'g' and 'gi'")
-    if "g" not in flags:
-        hint = "give the flag 'g': without it only the first match is replaced, which Spark does not do"
-        raise NotMaintained("function: regexp_replace of the first match", hint)
     pattern = _constant_text(arguments[1], "function: regexp_replace with a pattern that changes")
     refuse_ambiguous(pattern)
-    replacement = _constant_text(arguments[2], "function: regexp_replace with a replacement that changes")
-    java = _text(translate_regex(pattern, ignore_case="i" in flags))
-    return _call("regexp_replace", arguments[0], java, _text(_translate_replacement(replacement)))
+    written = _constant_text(arguments[2], "function: regexp_replace with a replacement that changes")
+    java = translate_regex(pattern, ignore_case="i" in flags)
+    if "g" in flags:
+        return _call("regexp_replace", arguments[0], _text(java), _text(_translate_replacement(written)))
+    # The whole text is matched, with as little as there can be before the first match.
+    options, last = "(?i)" if "i" in flags else "", count_groups(pattern) + 3
+    if last > 9:
+        raise NotMaintained("function: regexp_replace with many groups", "use at most 6 groups")
+    whole = f"{options}^([\\s\\S]*?)({java.removeprefix(options)})([\\s\\S]*)"
+    made = f"$1{_translate_replacement(written, shift=2)}${last}"
+    return _call("regexp_replace", arguments[0], _text(whole), _text(made))
 
 
-def _translate_replacement(replacement: str) -> str:
-    """`\\1` is `$1`, `\\&` is `$0`."""
+def _translate_replacement(replacement: str, shift: int = 0) -> str:
+    """`\\1` is `$1`, `\\&` is `$0`; `shift` groups stand before those of the pattern."""
     made, characters = [], iter(replacement)
     for character in characters:
         if character != "\\":
@@ -268,7 +323,7 @@ def _translate_replacement(replacement: str) -> str:
             continue
         following = next(characters, "")
         if following.isdigit() or following == "&":
-            made.append(f"${'0' if following == '&' else following}")
+            made.append(f"${shift if following == '&' else int(following) + shift}")
         else:
             made.append("\\\\" if following == "\\" else following)
     return "".join(made)
@@ -322,7 +377,7 @@ def _cast_to_numeric(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
         return exact
     if type_ in INTEGERS:
         return _cast(exact, f"DECIMAL({_WHOLE_DIGITS.get(type_, 3)}, 0)") if type_ in _WHOLE_DIGITS else exact
-    if type_ == NULL:
+    if type_ in (NULL, STRING):
         return _cast(exact, _WIDE)
     hint = "say how many digits: numeric(18, 6)"
     raise NotMaintained("expression: cast to numeric without digits", hint)
@@ -333,7 +388,50 @@ def _cast_to_timestamp(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
     if sizes and sizes != ["6"]:
         hint = "round it: date_trunc('second', x + interval '0.5 second')"
         raise NotMaintained(f"expression: cast to timestamp({', '.join(sizes)})", hint)
+    far = read_infinity(node.this, TIMESTAMP)
+    if far is not None:
+        return far
+    if node.args["to"].this is exp.DType.TIMESTAMP and type_of(node.this) == STRING:
+        return _cast(_drop_zone(node.this), "TIMESTAMP")
     return _cast(node.this, "TIMESTAMP")
+
+
+_ZONE = r"(:[0-9]{2}(?:\.[0-9]+)?) ?(?:[A-Za-z][A-Za-z_/]*|[+-][0-9]{1,2}(?::?[0-9]{2}){0,2})$"
+
+
+def _drop_zone(text: exp.Expr) -> exp.Expr:
+    """A timestamp without time zone takes no notice of the zone in a text."""
+    inner = text.unnest()
+    if isinstance(inner, exp.Literal):
+        return _text(re.sub(_ZONE, r"\1", inner.name.strip()))
+    return _call("regexp_replace", text, _text(_ZONE), _text("$1"))
+
+
+def _cast_to_date(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
+    return read_infinity(node.this, DATE) or node
+
+
+def _cast_to_uuid(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
+    inner = node.this.unnest()
+    if not (isinstance(inner, exp.Literal) and inner.is_string):
+        return _call("uuid_text", node.this)
+    try:
+        return _text(read_uuid(inner.name))
+    except EvaluationError as error:
+        raise Mistake(str(error)) from None
+
+
+def _cast_to_array(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
+    """`'{1,2}'::int[]`."""
+    inner, to = node.this.unnest(), node.args["to"]
+    if not (isinstance(inner, exp.Literal) and inner.is_string):
+        return node
+    elements = read_array(inner.name)
+    if not elements:
+        return _mark(exp.Cast(this=_call("array"), to=to))
+    casts = [exp.Cast(this=element, to=to.expressions[0].copy()) for element in elements]
+    is_uuid = to.expressions[0].this is exp.DType.UUID
+    return _call("array", *(cast if is_uuid else _mark(cast) for cast in casts))
 
 
 def _refuse_cast(kind: str, hint: str) -> Callable[[exp.Cast, TypeOf], exp.Expr]:
@@ -380,12 +478,15 @@ _CASTS: Mapping[str, Callable[[exp.Cast, TypeOf], exp.Expr]] = {
     **dict.fromkeys(("TEXT", "VARCHAR", "NAME"), _cast_to_text),
     **dict.fromkeys(("CHAR", "NCHAR", "BPCHAR"), _cast_to_char),
     **dict.fromkeys(("SMALLINT", "INT", "BIGINT"), _cast_to_integer),
+    "ARRAY": _cast_to_array,
+    "DATE": _cast_to_date,
     "DECIMAL": _cast_to_numeric,
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ"), _cast_to_timestamp),
     "INTERVAL": _cast_to_interval,
     "JSON": lambda node, type_of: _mark(exp.Paren(this=node.this)),
     "JSONB": lambda node, type_of: _call("jsonb", node.this),
     "BOOLEAN": _cast_to_boolean,
+    "UUID": _cast_to_uuid,
     "VARBINARY": _cast_to_bytes,
     "BIT": _refuse_cast("bit", "use numbers, and their operators & and |"),
     "MONEY": _refuse_cast("money", "use numeric(18, 2)"),
@@ -414,6 +515,13 @@ def _convert_extract(node: exp.Extract, type_of: TypeOf) -> exp.Expr:
 
 def _extract(part: str, value: exp.Expr, type_of: TypeOf, type_: str) -> exp.Expr:
     """The part as a number with a fraction, as PostgreSQL gives it: dividing it is no division of integers."""
+    aged = extract_of_age(part, value, type_of)
+    if aged is not None:
+        return _cast(aged, type_) if type_ != "DECIMAL" else aged
+    between = extract_of_difference(part, value, type_of)
+    if between is not None:
+        exact = "DECIMAL(10, 6)" if part == "second" else "DECIMAL(19, 0)"
+        return _cast(between, exact if type_ == "DECIMAL" else type_)
     if part == "epoch":
         return _extract_epoch(value, type_of, type_)
     if part in ("second", "seconds"):
@@ -479,13 +587,32 @@ def _convert_date_part(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
 
 def _format(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     value, pattern = _take("to_char", arguments, 2)
-    if type_of(value) not in (DATE, TIMESTAMP):
-        hint = "formats of numbers are not translated: round(x, 2)::text"
-        raise NotMaintained("function: to_char of a number", hint)
-    written = _constant_text(pattern, "function: to_char with a pattern that changes")
+    type_, written = type_of(value), _constant_text(pattern, "function: to_char with a pattern that changes")
     if not written:
         return _cast(exp.Null(), "STRING")
-    return _call("date_format", value, _text(translate_time_format(written)))
+    if type_ in (DATE, TIMESTAMP):
+        return _format_time(value, written)
+    if type_ in INTERVALS:
+        raise NotMaintained("function: to_char of an interval", "take its parts: extract(day FROM later - earlier)")
+    if type_ not in INTEGERS and not isinstance(type_, Decimal):
+        raise NotMaintained("function: to_char of double precision", "make it numeric: to_char(x::numeric, '990.99')")
+    read = read_number_pattern(written)
+    if isinstance(read, str):
+        hint = "its patterns are made of 9, 0, '.', ',', D, G, FM, S, MI, PR, TH and text in double quotes"
+        raise NotMaintained(f'function: to_char of a number with "{read}"', hint)
+    return _call("number_to_char", value, _text(written))
+
+
+def _format_time(value: exp.Expr, written: str) -> exp.Expr:
+    """The call of Spark's `date_format` where its patterns say the same, and of our own function elsewhere."""
+    try:
+        return _call("date_format", value, _text(translate_time_format(written)))
+    except NotMaintained:
+        read = read_time_pattern(written)
+        if isinstance(read, str):
+            hint = "its patterns are made of the parts that PostgreSQL lists, without zones, TM and FX"
+            raise NotMaintained(f'function: to_char with "{read}"', hint) from None
+        return _call("time_to_char", value, _text(written))
 
 
 def _truncate_time(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -528,9 +655,9 @@ def _round_whole(name: str) -> Callable[[list[exp.Expr], TypeOf], exp.Expr]:
 
 
 def _truncate(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
-    if len(arguments) != 1:
-        raise NotMaintained("function: trunc to digits", "use round(x, n), or trunc(x * 100) / 100")
-    (value,) = arguments
+    if len(arguments) == 2:
+        return cut_digits(arguments[0], arguments[1], type_of)
+    (value,) = _take("trunc", arguments, 1)
     if type_of(value) in INTEGERS:
         return _cast(value, "DOUBLE")
     negative = _mark(exp.LT(this=value.copy(), expression=_number(0)))
@@ -582,15 +709,27 @@ def _logarithm(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     return _call("log10", *arguments)
 
 
+def _coalesce(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """Beside a date or a time 'infinity' is one, too."""
+    if not any(map(names_infinity, arguments)):
+        return _call("coalesce", *arguments)
+    types = [type_of(one) for one in arguments if not names_infinity(one)]
+    known = next((type_ for type_ in types if type_ in (DATE, TIMESTAMP)), None)
+    return _call("coalesce", *(read_infinity(one, known) or one for one in arguments))
+
+
 _FUNCTIONS: Mapping[str, Callable[[list[exp.Expr], TypeOf], exp.Expr]] = {
     **CALLS,
     **NESTED_CALLS,
+    **BUILDING_CALLS,
     "age": _refuse(
-        "age", "subtract the times: extract(epoch FROM later - earlier) is seconds, later::date - earlier::date days"
+        "age",
+        "take a part, extract(year FROM age(later, earlier)), or compare the times: x < now() - interval '1 year'",
     ),
     "ceil": _round_whole("ceil"),
     "ceiling": _round_whole("ceil"),
     "clock_timestamp": _refuse("clock_timestamp", "use now()"),
+    "coalesce": _coalesce,
     "concat": _concatenate,
     "concat_ws": _join_with,
     "date": lambda arguments, type_of: _cast(_take("date", arguments, 1)[0], "DATE"),
@@ -598,9 +737,10 @@ _FUNCTIONS: Mapping[str, Callable[[list[exp.Expr], TypeOf], exp.Expr]] = {
     "date_trunc": _truncate_time,
     "floor": _round_whole("floor"),
     "format": lambda arguments, type_of: _concatenate(split_format(arguments), type_of),
-    "initcap": _refuse("initcap", "use upper(left(x, 1)) || lower(substr(x, 2))"),
+    "initcap": _rename("capitalise_words"),
     "left": _take_end("left"),
     "log": _logarithm,
+    "mz_now": _rename("now"),
     "pow": _call_power,
     "power": _call_power,
     "regexp_replace": _replace_regex,
@@ -639,6 +779,8 @@ def _convert_call(node: exp.Anonymous, type_of: TypeOf) -> exp.Expr:
 
 def convert_arguments(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggregate:
     """An aggregate with its arguments in the types by which Spark computes what PostgreSQL does."""
+    for argument in written.arguments if written.distinct else ():
+        refuse_sorting(argument, "DISTINCT of")
     if written.function == "array_agg":
         return replace(written, nulls=True)
     if written.function == "percentile_disc" and len(written.order) == 1:
@@ -693,12 +835,29 @@ def _compare_any(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
     elements = None if word else compare_with_elements(node, type_of)
     if elements is not None:
         return elements
+    known = None if word else _compare_infinity(node, type_of) or compare_json(node, type_of)
+    if known is not None:
+        return known
     member = _mark(exp.In(this=node.this, expressions=options)) if word else node
     if isinstance(node, exp.EQ) and word == "any":
         return member
     if isinstance(node, exp.NEQ) and word == "all":
         return _mark(exp.Not(this=member))
     return node
+
+
+def _compare_json(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
+    return _compare_infinity(node, type_of) or compare_json(node, type_of) or node
+
+
+def _compare_infinity(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
+    """A comparison with 'infinity' of a date or a time; None without it."""
+    for far, other in ((node.this, node.expression), (node.expression, node.this)):
+        found = read_infinity(far, type_of(other)) if names_infinity(far) else None
+        if found is not None:
+            left, right = (found, other) if far is node.this else (other, found)
+            return _mark(type(node)(this=left, expression=right))
+    return None
 
 
 def _find_options(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
@@ -708,6 +867,8 @@ def _find_options(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
         word, inner = ("any" if isinstance(node, exp.Any) else "all"), node.this.unnest()
     elif isinstance(node, exp.Anonymous) and node.name.lower() in ("any", "some", "all") and len(node.expressions) == 1:
         word, inner = ("all" if node.name.lower() == "all" else "any"), node.expressions[0].unnest()
+    if word and isinstance(inner, exp.Literal) and inner.is_string:
+        return word, [*read_array(inner.name)] or [exp.Null()]
     return (word, inner.expressions) if word and isinstance(inner, exp.Array) else ("", [])
 
 
@@ -722,7 +883,12 @@ def _like_any(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
 
 def _between(node: exp.Between, type_of: TypeOf) -> exp.Expr:
     if not node.args.get("symmetric"):
-        return node
+        bounds = (node.args["low"], node.args["high"])
+        if not any(map(names_infinity, (node.this, *bounds))):
+            return node
+        type_of(node.this)  # which the tree remembers for its copies
+        pairs = zip((exp.GTE, exp.LTE), bounds, strict=True)
+        return _mark(exp.Paren(this=exp.and_(*(kind(this=node.this.copy(), expression=b) for kind, b in pairs))))
     # Not by `least` and `greatest`, which skip a bound that is NULL.
     low, high = node.args["low"], node.args["high"]
     one = exp.Between(this=node.this, low=low, high=high)
@@ -772,6 +938,8 @@ _NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
     exp.Literal: _plain_number,
     exp.Localtimestamp: lambda node, type_of: _mark(exp.CurrentTimestamp()),
     exp.NEQ: _compare_any,
+    exp.NullSafeEQ: _compare_json,
+    exp.NullSafeNEQ: _compare_json,
     exp.Pow: _raise_to_power,
     exp.RegexpILike: _match_regex(True),
     exp.RegexpLike: _match_regex(False),

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from headrace.declare.query.mistakes import NotMaintained
+from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres_nodes import (
     ConvertCall,
     TypeOf,
@@ -25,7 +25,12 @@ from headrace.declare.query.postgres_nodes import (
     refuse_call,
     take,
 )
-from headrace.declare.query.postgres_patterns import refuse_ambiguous, translate_regex
+from headrace.declare.query.postgres_patterns import (
+    count_groups,
+    refuse_absent_group,
+    refuse_ambiguous,
+    translate_regex,
+)
 from headrace.model.types import DATE, INTEGERS, STRING, Array, Decimal, Type
 
 _WRITTEN_ALIKE: tuple[Type, ...] = (STRING, DATE, *INTEGERS)
@@ -167,11 +172,72 @@ def _split_by_pattern(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     return make_call("split", text, make_text(java))
 
 
+def read_array(text: str) -> list[exp.Expr]:
+    """The elements of an array as PostgreSQL writes it: `{a,"b c",NULL}`."""
+    inner = re.fullmatch(r"\s*\{(.*)\}\s*", text, re.DOTALL)
+    if inner is None:
+        raise Mistake(f"'{text}' is not an array", "write it like '{a,b}'")
+    if not inner[1].strip():
+        return []
+    pieces = re.findall(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\\]+?))\s*(,|$)', inner[1])
+    if ("".join(re.split(r"\s+", inner[1])) and sum(end == "" for _, _, end in pieces) != 1) or "{" in inner[1]:
+        raise NotMaintained("expression: array as text", "write its elements: ARRAY['a', 'b']")
+    return [_read_array_element(quoted, plain) for quoted, plain, _ in pieces]
+
+
+def _read_array_element(quoted: str, plain: str) -> exp.Expr:
+    if plain.upper() == "NULL":
+        return exp.Null()
+    return exp.Literal.string(plain or re.sub(r"\\(.)", r"\1", quoted))
+
+
+def _read_rows(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """`ARRAY(SELECT x FROM ... ORDER BY y)`, which has no elements where there are no rows."""
+    if len(arguments) != 1 or not isinstance(arguments[0].unnest(), exp.Query):
+        return make_call("array", *arguments)
+    query = arguments[0].unnest().copy()
+    if not isinstance(query, exp.Select) or any(query.args.get(part) for part in _MORE_THAN_ROWS):
+        hint = "aggregate it: SELECT array_agg(x ORDER BY y) FROM (SELECT ...)"
+        raise NotMaintained("expression: ARRAY of a query with groups, DISTINCT or LIMIT", hint)
+    if len(query.expressions) != 1:
+        raise Mistake(f"a query used as a value has {len(query.expressions)} columns, not one")
+    order, value = query.args.get("order"), query.expressions[0].unalias()
+    query.set("order", None)
+    listed = value if order is None else exp.Order(this=value, expressions=order.expressions)
+    query.set("expressions", [exp.Anonymous(this="array_agg", expressions=[listed])])
+    found = exp.Subquery(this=query)
+    type_ = type_of(found)
+    element = type_.element if isinstance(type_, Array) else STRING
+    empty = make_cast(make_call("array"), f"ARRAY<{element}>")
+    return make_call("coalesce", found, empty)
+
+
+_MORE_THAN_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "windows")
+
+
+def _match_regex(node: exp.Anonymous) -> exp.Expr:
+    """`(regexp_match(x, 'p'))[1]`: the first group, or the whole match if there is none."""
+    text, written = take("regexp_match", node.expressions, 2)
+    pattern = constant_text(written, "function: regexp_match with a pattern that changes")
+    refuse_ambiguous(pattern)
+    refuse_absent_group(pattern)
+    java = make_text(translate_regex(pattern))
+    matched = mark(exp.RegexpLike(this=text, expression=java))
+    found = make_call("regexp_extract", text.copy(), java.copy(), make_number(min(count_groups(pattern), 1)))
+    return mark(exp.Case(ifs=[exp.If(this=matched, true=found)]))
+
+
 def take_element(node: exp.Bracket, type_of: TypeOf) -> exp.Expr:
     """`a[i]` is NULL where there is none; `a[1:2]` is a part."""
     (place,) = node.expressions
+    inner = node.this.unnest()
+    if isinstance(inner, exp.Anonymous) and inner.name.lower() == "regexp_match" and place.name == "1":
+        return _match_regex(inner)
     if not isinstance(place, exp.Slice):
-        return make_call("get", node.this, place)
+        if isinstance(place, exp.Literal) and place.is_int:
+            return make_call("get", node.this, make_number(int(place.name) - 1))
+        from_zero = mark(exp.Sub(this=mark(exp.Paren(this=place)), expression=make_number(1)))
+        return make_call("get", node.this, from_zero)
     bounds = [place.this, place.expression]
     if not all(isinstance(bound, exp.Literal) and bound.is_int and int(bound.name) >= 1 for bound in bounds):
         raise NotMaintained("expression: array slice", "write the places as numbers from 1: a[1:2]")
@@ -223,6 +289,7 @@ NESTED_NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
 }
 
 NESTED_CALLS: Mapping[str, ConvertCall] = {
+    "array": _read_rows,
     "array_append": _only("array_append"),
     "array_cat": _concatenate,
     "array_length": _length,
@@ -240,9 +307,9 @@ NESTED_CALLS: Mapping[str, ConvertCall] = {
     "jsonb_typeof": _only("json_kind"),
     "regexp_split_to_array": _split_by_pattern,
     "string_to_array": _split_text,
-    **{
-        name: refuse_call(name, "keep the JSON that is made in a column of the database")
-        for name in ("json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array", "jsonb_set")
-    },
+    "regexp_match": refuse_call(
+        "regexp_match", "take its first part: (regexp_match(x, 'pattern'))[1], or test x ~ 'pattern'"
+    ),
+    "regexp_matches": refuse_call("regexp_matches", "take the first match: (regexp_match(x, 'pattern'))[1]"),
 }
 """By the name that is written, in lower case."""

@@ -44,9 +44,15 @@ _UNPADDED: Mapping[str, str] = {
     "Q": "q",
 }
 """What FM before a part makes of it: PostgreSQL fills names with blanks otherwise, and numbers with zeros."""
+_ANY_CASE = ("YYYY", "YY", "MM", "DDD", "DD", "HH24", "HH12", "HH", "MI", "SS", "MS", "US", "Q")
+_SPELLED, _SPELLED_UNPADDED = (
+    {**parts, **{name.lower(): java for name, java in parts.items() if name in _ANY_CASE}}
+    for parts in (_TIME_PARTS, _UNPADDED)
+)
+"""Numbers are the same in capitals and in small letters; words are written in those of the pattern."""
 _TIME_TOKEN = re.compile(
-    r'"(?P<text>[^"]*)"|(?P<seconds>SSSSS?)|(?P<fill>FM)?(?P<part>'
-    + "|".join(sorted({*_TIME_PARTS, *_UNPADDED}, key=len, reverse=True))
+    r'"(?P<text>[^"]*)"|(?P<seconds>SSSSS?)|(?P<fill>FM|fm)?(?P<part>'
+    + "|".join(sorted({*_SPELLED, *_SPELLED_UNPADDED}, key=len, reverse=True))
     + r")(?P<suffix>th|TH)?|(?P<other>[^A-Za-z\"\\])|(?P<unknown>[A-Za-z]+|.)",
     re.DOTALL,
 )
@@ -69,10 +75,15 @@ def translate_time_format(pattern: str) -> str:
                 if token["other"] in "[]{}#"
                 else token["other"]
             )
-        elif token["seconds"] or part is None or token["suffix"] or part not in (_TIME_PARTS if filled else _UNPADDED):
+        elif (
+            token["seconds"]
+            or part is None
+            or token["suffix"]
+            or part not in (_SPELLED if filled else _SPELLED_UNPADDED)
+        ):
             raise NotMaintained(f'function: to_char with "{token[0]}"', _SAY_PARTS)
         else:
-            java = (_TIME_PARTS if filled else _UNPADDED)[part]
+            java = (_SPELLED if filled else _SPELLED_UNPADDED)[part]
             if before and made[-1][-1:] == java[0]:
                 # Java reads one run of a letter, and cannot tell where the one part ends and the next begins.
                 raise NotMaintained(f'function: to_char with "{before}{token[0]}"', "put a sign between the two parts")
@@ -282,24 +293,32 @@ _AMOUNT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)$")
 
 def translate_interval(text: str) -> str:
     """`1 mon`, `01:30:00` or `2 days 01:30` as numbers with units."""
-    text = text.lower()
-    words = re.findall(r"[+-]?\d+(?:\.\d+)?\s*[A-Za-z]+|[+-]?\d+:\d+(?::\d+(?:\.\d+)?)?|\S+", text.strip())
-    made = []
-    for word in words:
-        if amount := _AMOUNT.match(word):
-            unit = _UNITS.get(amount[2].lower())
-            if unit is None or ("." in amount[1] and unit != "second"):
-                raise NotMaintained(f"expression: interval '{text}'", "write it like '1 day 2 hours', in whole numbers")
-            made.append(f"{amount[1]} {unit}")
-        elif clock := _CLOCK.match(word):
-            sign, *parts = clock.groups()
-            units = ("hour", "minute", "second")
-            made += [f"{sign}{part} {unit}" for part, unit in zip(parts, units, strict=True) if part is not None]
-        else:
-            raise NotMaintained(f"expression: interval '{text}'", "write it like '1 day 2 hours', in whole numbers")
-    if not made:
-        raise Mistake(f"'{text}' is not an interval")
+    made = translate_parts(text)
     if 0 < sum(part.endswith((" year", " month")) for part in made) < len(made):
-        hint = "add them one after the other: x + interval '1 month' + interval '2 days'"
+        hint = "add it to a time, or compare with two times: x + interval '1 month 2 days'"
         raise NotMaintained("expression: interval of months and days", hint)
     return " ".join(made)
+
+
+def translate_parts(text: str) -> list[str]:
+    """The numbers of an interval with their units: `1 month - 1 day` has two."""
+    text = text.lower()
+    written = re.sub(r"([+-])\s+(?=[\d.])", r"\1", text.strip().removeprefix("@").strip())
+    written, ago = re.subn(r"\s+ago$", "", written)
+    words = re.findall(r"[+-]?\d+(?:\.\d+)?\s*[a-z]+|[+-]?\d+:\d+(?::\d+(?:\.\d+)?)?|\S+", written)
+    made = [part for word in words for part in _translate_word(text, word)]
+    if not made:
+        raise Mistake(f"'{text}' is not an interval")
+    return [part[1:] if part.startswith("-") else f"-{part.removeprefix('+')}" for part in made] if ago else made
+
+
+def _translate_word(text: str, word: str) -> list[str]:
+    if amount := _AMOUNT.match(word):
+        unit = _UNITS.get(amount[2])
+        if unit is not None and ("." not in amount[1] or unit == "second"):
+            return [f"{amount[1]} {unit}"]
+    elif clock := _CLOCK.match(word):
+        sign, *parts = clock.groups()
+        units = ("hour", "minute", "second")
+        return [f"{sign}{part} {unit}" for part, unit in zip(parts, units, strict=True) if part is not None]
+    raise NotMaintained(f"expression: interval '{text}'", "write it like '1 month 2 days 03:00', in whole numbers")

@@ -12,12 +12,16 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
+from headrace.declare.query.postgres_building import spread_lists
+
 SPECIAL_SYNTAX = ("CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 """Functions whose arguments are more than a list."""
 
 
 class PostgresText(Postgres):
-    """PostgreSQL's: a backslash is a character like others, except in E'...'."""
+    """PostgreSQL's: a backslash is a character like others, except in E'...'. Places in arrays stay as written."""
+
+    INDEX_OFFSET = 0
 
 
 class PostgresReader(PostgresParser):
@@ -71,6 +75,7 @@ def tidy_postgres(tree: exp.Expr) -> exp.Expr:
     for arrow in list(tree.find_all(exp.Lambda)):
         if len(arrow.expressions) == 1:
             arrow.replace(_read_arrow(arrow))
+    spread_lists(tree)
     for fetch in tree.find_all(exp.Fetch):
         options = fetch.args.get("limit_options")
         if options is None or not (options.args.get("percent") or options.args.get("with_ties")):

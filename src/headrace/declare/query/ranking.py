@@ -14,6 +14,7 @@ from sqlglot import exp
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.forms import check_parts
 from headrace.declare.query.known_functions import RANKINGS
+from headrace.declare.query.postgres_building import refuse_sorting
 from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.relation import (
@@ -46,6 +47,7 @@ def read_order(node: exp.Expr, stage: QueryStage) -> tuple[Order, ...]:
 def sort_key(node: exp.Expr, value: Expr) -> Order:
     """Spark's default: NULLs first ascending, last descending; sqlglot has filled it in."""
     check_parts(node)
+    refuse_sorting(node.this, "ORDER BY of")
     return Order(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 

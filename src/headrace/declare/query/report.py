@@ -6,8 +6,10 @@ at once. What looks like a mistake afterwards may follow from what was left out,
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NoReturn
 
 from headrace.model.errors import Location, Problem, Severity, UnsupportedSql
@@ -56,6 +58,19 @@ REFUSALS: Mapping[str, str] = {
     "or GROUP BY window(ts, '1 minute')",
 }
 """Valid SQL that is not maintained, by name, with what to write instead. `NAME` stands for the construct's own name."""
+
+
+OUR_FAULT = "fault in Headrace"
+"""The operator of a part of a query that made Headrace itself fail."""
+_SAY_REPORT = "please report it with the text of the view; another way to write this part may work"
+
+
+def describe_fault(error: Exception, where: Location) -> UnsupportedSql:
+    """A refusal of what nobody foresaw: one view that Headrace cannot read does not keep it from reading the others."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" in {Path(frame.filename).name}, line {frame.lineno}" for frame in last)
+    message = f"Headrace failed to read this, and the fault is ours: {type(error).__name__}: {error}{place}"
+    return UnsupportedSql(OUR_FAULT, Problem(message, where, _SAY_REPORT))
 
 
 def refuse(operator: str, where: Location, hint: str | None = None) -> NoReturn:

@@ -22,13 +22,15 @@ class Visible:
 @dataclass(frozen=True, slots=True)
 class FromTable:
     """What one item of FROM shows. `complete` is False when its columns are not known because of a mistake reported
-    elsewhere. `left_out` are columns that it has and does not show, each with why.
+    elsewhere. `left_out` are columns that it has and does not show, each with why. `itself` is what its name means as
+    a value, where no column is called so.
     """
 
     alias: str
     columns: tuple[Visible, ...]
     complete: bool = True
     left_out: tuple[tuple[str, str], ...] = ()
+    itself: Expr | None = None
 
     def named(self, name: str) -> tuple[Expr, ...]:
         return tuple(column.value for column in self.columns if same_name(column.name, name))
@@ -56,7 +58,8 @@ class Scope:
         if qualifier is not None:
             table = self.table(qualifier)
             return () if table is None else table.named(name)
-        return tuple(column.value for column in self.all() if same_name(column.name, name))
+        found = tuple(column.value for column in self.all() if same_name(column.name, name))
+        return found or tuple(t.itself for t in self.tables if t.itself is not None and same_name(t.alias, name))
 
     def why_left_out(self, name: str, qualifier: str | None) -> str | None:
         """Why a column that cannot be named is left out of its table; None if no table has it."""

@@ -16,10 +16,11 @@ from headrace.declare.query.expressions import read_value
 from headrace.declare.query.items import as_fields, outputs, read_items
 from headrace.declare.query.joins import move_subqueries, read_from, read_lateral_view
 from headrace.declare.query.limits import Sorted, is_limited, keep_limit, keep_one_of_each, read_key
+from headrace.declare.query.postgres_building import refuse_sorting
 from headrace.declare.query.quantified import read_quantified
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Visible, fold
-from headrace.declare.query.stage import QueryStage
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import refuse_clauses
 from headrace.declare.query.unfolding import unfold_list
@@ -161,6 +162,9 @@ def _keep_distinct(node: exp.Select, before: Sorted) -> Sorted:
     refuse_clauses(distinct, stage.environment, "expressions", "on")
     if distinct.args.get("on"):
         return keep_one_of_each(node, before, _distinct_on(distinct.args["on"], before))
+    for item in node.expressions:
+        with PlacedMistakes(stage, item):
+            refuse_sorting(item.unalias(), "DISTINCT of")
     membership = before.purpose in (Purpose.EXISTENCE, Purpose.MEMBERS) and not is_limited(node, before)
     if membership or before.size != Size.ANY:
         return before

@@ -14,9 +14,10 @@ from sqlglot import exp
 
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.report import describe_fault
 from headrace.declare.query.scope import Scope, fold, same_name
 from headrace.declare.query.text import is_quoted, text_hint
-from headrace.model.errors import nearest_name
+from headrace.model.errors import InputError, nearest_name
 from headrace.model.expr import Column, Expr, columns_of
 from headrace.model.relation import Relation
 
@@ -183,6 +184,13 @@ class PlacedMistakes:
             return True
         if environment.report.keeps(error):
             return True
-        if isinstance(error, Mistake) and error.message:
-            environment.error(error.message, error.node or self.node, error.hint)
-        return isinstance(error, Mistake)
+        if isinstance(error, Mistake):
+            if error.message:
+                environment.error(error.message, error.node or self.node, error.hint)
+            return True
+        if isinstance(error, InputError | RecursionError) or not isinstance(error, Exception):
+            return False
+        fault = describe_fault(error, environment.at(self.node))
+        if environment.report.keeps(fault):
+            return True
+        raise fault from error

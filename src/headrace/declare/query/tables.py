@@ -14,10 +14,13 @@ from headrace.declare.query.spelling import refuse_clause
 from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.window_tables import read_window_table
 from headrace.declare.query.window_text import find_window_table
-from headrace.model.catalogue import Source, SourceColumn
+from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column
 from headrace.model.relation import Scan
+
+PUBLIC = "public"
+"""The schema in which PostgreSQL looks for tables that are named without one."""
 
 _OTHER_ITEMS: Mapping[type[exp.Expr], str] = {
     exp.Unnest: "table function: unnest",
@@ -60,7 +63,7 @@ def _read_named(node: exp.Table, environment: Environment, outer: QueryStage | N
     if not isinstance(node.this, exp.Identifier):
         refuse(f"table function: {name_table_function(node)}", environment.at(node))
     refuse_clauses(node, environment, "this", "alias", "db", "joins")
-    name = f"{node.db}.{node.name}" if node.db else node.name
+    name = _find_name(node, environment)
     alias = name_item(node, node.name.rpartition(".")[2], environment)
     common = None if node.db else environment.common_tables.get(fold(name))
     if common is not None:
@@ -71,6 +74,26 @@ def _read_named(node: exp.Table, environment: Environment, outer: QueryStage | N
         _remember(source.name, environment)
         return show_rows(_rows_of(source, alias, node, environment), alias, node, environment)
     return _read_view(name, alias, node, environment)
+
+
+def _find_name(node: exp.Table, environment: Environment) -> str:
+    """The name of a table with its schema, which is left out where `public` is that of the tables without one."""
+    if not node.db:
+        return str(node.name)
+    name, declared = f"{node.db}.{node.name}", environment.declared
+    source = declared.source(node.name)
+    is_view = any(same_name(view, node.name) for view in declared.view_names)
+    is_known = declared.source(name) is not None or any(same_name(view, name) for view in declared.view_names)
+    if is_known or fold(node.db) != PUBLIC or not (is_view or (source is not None and _may_be_public(source))):
+        return name
+    node.set("db", None)
+    return str(node.name)
+
+
+def _may_be_public(source: Source) -> bool:
+    """Whether a source is a table of the schema `public`, or does not say of which."""
+    table = source.origin.table if isinstance(source.origin, PostgresTable) else source.name
+    return "." not in table or fold(table.partition(".")[0].strip('"')) == PUBLIC
 
 
 def name_table_function(node: exp.Table) -> str:
@@ -135,6 +158,13 @@ def _rows_of(source: Source, alias: str, node: exp.Expr, environment: Environmen
         return _nothing_known(alias, environment)
     stem = f"{environment.path}{alias}"
     return scan(source, source.columns, environment.books.scan(stem, environment.at(node)))
+
+
+def find_key(node: Scan, environment: Environment) -> frozenset[str]:
+    """The fields of a table's key; none of a stream, or of a table without one."""
+    source = environment.declared.source(node.source)
+    key = () if source is None or source.kind != SourceKind.TABLE else source.key
+    return frozenset(f"{node.alias}.{column}" for column in key)
 
 
 def scan(source: Source, columns: Sequence[SourceColumn], alias: str) -> Rows:

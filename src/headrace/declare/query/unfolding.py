@@ -6,6 +6,7 @@ the SELECT list. What it adds to the rows at hand is always the same step.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +27,7 @@ from headrace.meaning.functions import FUNCTIONS
 from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.relation import Output, Projection, Relation, Unfold, fields_of
-from headrace.model.types import BIGINT, INT, INTEGERS, NULL, STRING, TIMESTAMP, YEAR_MONTH, Array
+from headrace.model.types import BIGINT, INT, INTEGERS, INTERVALS, NULL, STRING, TIMESTAMP, YEAR_MONTH, Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def unfold_item(node: exp.Expr, left: FromClause | None, environment: Environmen
     alias = name_item(node, environment.books.fresh(_name_of(inner)), environment)
     numbered = _find_ordinality(node, inner)
     rows = _unfold(elements, stage, f"{environment.path}{alias}.", numbered=numbered)
-    named = FromTable(alias, _rename(rows.columns, node, alias, environment))
+    columns = _rename(rows.columns, node, alias, environment)
+    named = FromTable(alias, columns, itself=_find_itself(rows, node, environment))
     return FromClause(rows.relation, replace(before.scope, tables=(*before.scope.tables, named)), before.not_null)
 
 
@@ -85,12 +87,24 @@ def _rename(columns: tuple[Visible, ...], node: exp.Expr, alias: str, environmen
     inner = node.this if isinstance(node, exp.Lateral | exp.Table) else node
     offset = inner.args.get("offset") if isinstance(inner, exp.Unnest) else None
     given += [offset.name] if isinstance(offset, exp.Expr) and given else []
-    if not given and node.alias and environment.text.dialect is SqlDialect.POSTGRES and len(columns) <= 2:
-        given = [alias]
+    in_postgres = environment.text.dialect is SqlDialect.POSTGRES
+    if not given and node.alias and in_postgres and len(columns) - _find_ordinality(node, inner) == 1:
+        given = [] if _keeps_names(inner) else [alias]
     if len(given) > len(columns):
         environment.error(f'"{alias}" has {len(columns)} columns, not {len(given)}', node)
     renamed = [replace(column, name=name) for column, name in zip(columns, given, strict=False)]
     return (*renamed, *columns[len(renamed) :])
+
+
+def _keeps_names(inner: exp.Expr) -> bool:
+    """Functions of JSON name their columns `value` or `key`, whatever the rows are called."""
+    return _name_of(inner).startswith("json") and not _name_of(inner).endswith("object_keys")
+
+
+def _find_itself(rows: UnfoldedRows, node: exp.Expr, environment: Environment) -> Expr | None:
+    """What the name of the rows means as a value: their only column, in PostgreSQL."""
+    is_alone = environment.text.dialect is SqlDialect.POSTGRES and len(rows.columns) == 1
+    return rows.columns[0].value if is_alone and node.alias else None
 
 
 def unfold_list(nodes: Sequence[exp.Expr], stage: QueryStage, *, aggregated: bool) -> list[exp.Expr]:
@@ -172,10 +186,19 @@ def _read_elements(node: exp.Expr, stage: QueryStage) -> Elements:
     if name in _OF_TEXT:
         call = exp.Anonymous(this=_OF_TEXT[name], expressions=node.expressions)
         return Elements((read_value(call, stage),), (name,))
-    arguments = tuple(read_value(argument, stage) for argument in node.expressions)
+    arguments = tuple(read_value(argument, stage) for argument in _read_step(node, name, stage))
     if isinstance(node, exp.Unnest) and node.args.get("explode_array"):
         raise NotMaintained("table function: unnest", "unnest columns that hold arrays")
     return _FUNCTIONS[name](*arguments)
+
+
+def _read_step(node: exp.Expr, name: str, stage: QueryStage) -> list[exp.Expr]:
+    """The arguments of a call; a text that PostgreSQL takes for the step of a series of times is an interval."""
+    arguments = list(node.expressions)
+    is_text = len(arguments) == 3 and isinstance(arguments[2], exp.Literal) and arguments[2].is_string
+    if name == "generate_series" and is_text and stage.environment.text.dialect is SqlDialect.POSTGRES:
+        arguments[2] = exp.Interval(this=arguments[2].copy())
+    return arguments
 
 
 def _check_array(value: Expr) -> Expr:
@@ -214,11 +237,14 @@ def _generate_series(start: Expr, stop: Expr, *step: Expr) -> Elements:
         raise Mistake("generate_series of times needs a step: INTERVAL '1 day'")
     else:
         by, start, stop = step[0], widen(start, TIMESTAMP), widen(stop, TIMESTAMP)
-        if by.type == YEAR_MONTH:
-            hint = "add months to the first time: start + n * INTERVAL '1 month' of generate_series(0, 11) AS n"
+        if by.type not in INTERVALS:
+            raise Mistake("generate_series of times needs an interval for a step: INTERVAL '1 day'")
+        if by.type == YEAR_MONTH and not _is_in_all_months(start):
+            hint = "begin on a day that all months have: generate_series(date_trunc('month', start), ...)"
             raise NotMaintained("table function: generate_series by months", hint)
         amount: Any = by.value if isinstance(by, Literal) else None
-        down, zero = amount is not None and amount.days < 0, amount is not None and not amount
+        zero = amount is not None and not amount
+        down = amount is not None and amount < type(amount)()
     if not isinstance(by, Literal):
         raise NotMaintained("table function: generate_series by a step that changes", "write the step as a constant")
     if zero:
@@ -226,6 +252,16 @@ def _generate_series(start: Expr, stop: Expr, *step: Expr) -> Elements:
     reaches = operators.compare(">=" if down else "<=", start, stop)
     series = function("sequence", (start, stop, by), {})
     return Elements((operators.case((reaches,), (series,), Literal(None, series.type)),), ("generate_series",))
+
+
+def _is_in_all_months(start: Expr) -> bool:
+    """Whether a time is on a day that no month lacks: PostgreSQL adds one month after the other: 31, 28, 28."""
+    while isinstance(start, Call) and start.function == "cast":
+        start = start.arguments[0]
+    if isinstance(start, Literal):
+        return isinstance(start.value, dt.date) and start.value.day <= 28
+    unit = start.arguments[0] if isinstance(start, Call) and start.function == "date_trunc" else None
+    return isinstance(unit, Literal) and unit.value in ("MONTH", "QUARTER", "YEAR")
 
 
 def _range(*bounds: Expr) -> Elements:

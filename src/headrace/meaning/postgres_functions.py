@@ -1,0 +1,23 @@
+"""Functions that only PostgreSQL has: what they take and what they give."""
+
+from __future__ import annotations
+
+from headrace.meaning.function import Function, Parameter
+from headrace.model.types import STRING, Decimal
+
+_TEXT, _TIME = Parameter.TEXT, Parameter.TIMESTAMP
+
+POSTGRES_FUNCTIONS: tuple[Function, ...] = (
+    Function("age_part", (_TEXT, _TIME, _TIME), Decimal(20, 6), constant=(0,)),
+    Function("capitalise_words", (_TEXT,), STRING, total=True),
+    Function("json_quoted", (_TEXT,), STRING, total=True),
+    Function("jsonb_joined", (_TEXT, _TEXT), STRING),
+    Function("jsonb_key", (_TEXT,), STRING),
+    Function("jsonb_without", (_TEXT, _TEXT), STRING),
+    Function("jsonb_without_item", (_TEXT, Parameter.INT), STRING),
+    Function("number_to_char", (Parameter.NUMBER, _TEXT), STRING, constant=(1,)),
+    Function("numeric_quotient", (Parameter.NUMBER, Parameter.NUMBER), Decimal(38, 18)),
+    Function("time_to_char", (_TIME, _TEXT), STRING, constant=(1,)),
+    Function("uuid_text", (_TEXT,), STRING),
+)
+"""What its operators and functions are made of. Spark has none of these: its workers call ours."""
