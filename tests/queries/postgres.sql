@@ -132,13 +132,13 @@ SELECT 1.25 / 3 * 3 AS a, round(1 / 3.0, 8) AS b, (amount / 3) * 1000000 AS c, 1
 
 SELECT (ARRAY[k, 7, 9])[k] AS a, (ARRAY[k, 7, 9])[k + 1] AS b, (ARRAY[k, 7, 9])[0] AS c, (ARRAY[k, 7, 9])[-1] AS d, (string_to_array(name, 'b'))[id] AS e FROM r
 
-SELECT '2024-01-01 00:00:00+02'::timestamp AS a, '2024-01-01 00:00:00+02'::timestamptz AS b, timestamp '2024-01-01 00:00:00 Europe/Paris' AS c, ('2024-01-0' || 1 + abs(k) || ' 10:00:00-05')::timestamp AS d, ('2024-01-0' || 1 + abs(k))::timestamp AS e FROM r
+SELECT '2024-01-01 00:00:00+02'::timestamp AS a, '2024-01-01 00:00:00+02'::timestamptz AS b, timestamp '2024-01-01 00:00:00 Europe/Paris' AS c, ('2024-01-0' || (1 + abs(k)) || ' 10:00:00-05')::timestamp AS d, ('2024-01-0' || (1 + abs(k)))::timestamp AS e FROM r
 
 SELECT at + '1 day' AS a, '90 minutes' + at AS b, at + interval '1 month - 1 day' AS c, at + interval '1 month 2 days' AS d, day - interval '1 year 1 day' AS e, at - '1 mon 01:00'::interval AS f, at + '3 days ago' AS g FROM r
 
 SELECT at + k * interval '1 month' AS a, day + interval '1 day' * k AS b, at - k * interval '90 minutes' AS c, at + (k || ' days')::interval AS d, at + make_interval(hours => k) AS e FROM r
 
-SELECT k, count(*) OVER (ORDER BY at RANGE BETWEEN '7 days' PRECEDING AND CURRENT ROW) AS a, count(*) OVER (ORDER BY day RANGE BETWEEN '1 month' PRECEDING AND '1 day' FOLLOWING) AS b, count(*) OVER (ORDER BY n RANGE BETWEEN '1' PRECEDING AND CURRENT ROW) AS c FROM r
+SELECT k, count(*) OVER (ORDER BY at RANGE BETWEEN '7 days' PRECEDING AND CURRENT ROW) AS a, count(*) OVER (ORDER BY day RANGE BETWEEN '1 month' PRECEDING AND '2 months' FOLLOWING) AS b, count(*) OVER (ORDER BY n RANGE BETWEEN '1' PRECEDING AND CURRENT ROW) AS c FROM r
 
 SELECT '{1,2}'::int[] AS a, k = ANY ('{1,2}'::int[]) AS b, name = ANY ('{a,b}') AS c, '{}'::text[] AS d, '{a,"b c",NULL}'::text[] AS e, k <> ALL ('{1,3}') AS f FROM r
 
