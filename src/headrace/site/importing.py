@@ -241,9 +241,9 @@ class Importing:
 
     def find_under_way(self) -> frozenset[str]:
         # What is lost is not asked for again: it would be lost again, until somebody forgets it.
-        return frozenset(copy for queue in self._queues.values() for copy in list(queue.wanted.wishes)).union(
-            self._lost
-        )
+        queues = self._queues.items()
+        coming = (copy for name, queue in queues for copy in list(queue.wanted.wishes) if self._comes_from(name, copy))
+        return frozenset(coming).union(self._lost)
 
     def _origin(self, copy: str) -> str:
         return self._find(copy).origin
@@ -319,16 +319,18 @@ class Importing:
 
     def _bring_one(self, name: str, copy: str) -> _Came:
         """Asks once for what a copy lacks."""
-        queue, engine = self._queues[name], self.engine()
+        queue = self._queues[name]
         after, wish = self.ledger.times().get(copy), queue.wanted.wishes[copy]
-        if engine is None or copy not in engine.program.imports or after is None or after >= wish.t:
+        if not self._comes_from(name, copy) or after is None or after >= wish.t:
+            self._forget_failing(name, copy)
             return _Came.ALL
         began = time.perf_counter()
         try:
             sent = queue.peer.read_changes(copy, after, wish, ANSWER_WITHIN_S)
         except ChangesGone as error:
-            with self._turn:
-                self._lost[copy] = str(error)
+            if self._comes_from(name, copy):
+                with self._turn:
+                    self._lost[copy] = str(error)
             return _Came.ALL
         except NotThereYet as error:
             log.debug("%s is not there yet: %s", copy, error)
@@ -338,14 +340,21 @@ class Importing:
             self._does_not_come(name, copy, error)
             return _Came.NOTHING
         queue.failures = 0
-        queue.failing.pop(copy, None)
-        self.troubles.clear(f"{SITE}{name}: {copy}")
+        self._forget_failing(name, copy)
         if sent.segment.upto > after:
             self._commit(copy, sent, time.perf_counter() - began)
         reached, wanted = self.ledger.times().get(copy, after), queue.wanted.wishes.get(copy)
         if wanted is None or reached >= wanted.t:
             return _Came.ALL
         return _Came.SOME if reached > after else _Came.NOTHING
+
+    def _comes_from(self, name: str, copy: str) -> bool:
+        """Another plan may have a copy come from another site, under the same name. Whoever waited for it here would
+        keep everybody from asking there.
+        """
+        engine = self.engine()
+        imported = None if engine is None else engine.program.imports.get(copy)
+        return imported is not None and imported.origin == name
 
     def _commit(self, copy: str, sent: SentChanges, seconds: float) -> None:
         with self.turns.pushing:
@@ -357,6 +366,10 @@ class Importing:
             except Conflict:
                 return  # it has started anew, or came before
             self.arrived(brought, sent.segment.after)
+
+    def _forget_failing(self, name: str, copy: str) -> None:
+        self._queues[name].failing.pop(copy, None)
+        self.troubles.clear(f"{SITE}{name}: {copy}")
 
     def _answers(self, name: str) -> None:
         self._queues[name].silent_since = None
