@@ -7,7 +7,6 @@ counter-offer, and the others are planned as if it were not there.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal
@@ -81,19 +80,17 @@ def _choose_in_parts(
 
 
 def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] = ()) -> Plan:
-    """The plan of a project's files on top of what runs; from nothing, if what runs has no room any more, or if its
-    operators are placed one by one across a wide area.
+    """The plan of a project's files on top of what runs; from nothing, if what runs has no room any more.
 
     Contracts that are `held` go on, whether they fit or not.
     """
     views = views_of(catalogue)
-    if settle_wishes(running.options, catalogue).wide_area is not None and not held:
-        return plan_views(carry_undeclared(catalogue, running), views, running.options)
     views = {**views, **_choose_in_parts(carry_undeclared(catalogue, running), views, running.options, running)}
     now = arrange_on_running(running, catalogue, views, held)
     if now is None:
         return plan_views(carry_undeclared(catalogue, running), views, running.options)
-    return plan_of(now, proven_best(now, cores_of_kept(now, now.catalogue)))
+    placed = now.wishes.wide_area is not None
+    return plan_of(now, () if placed else proven_best(now, cores_of_kept(now, now.catalogue)))
 
 
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:
@@ -143,16 +140,9 @@ def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:
 
 def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: WideArea) -> Arrangement:
     # Few ask for it, and all others would wait while it is imported.
-    from headrace.plan.wide_area.plan import schedule
+    from headrace.plan.wide_area.plan import add_contracts
 
-    found = schedule(now, mode)
-    for contract in _in_order(now, cores):
-        refusal = views[contract.view]
-        if isinstance(refusal, Refusal) and not ways_of(contract, cores):
-            found = replace(found, now=found.now.refusing(refuse_unsupported(contract.name, refusal)))
-        else:
-            found = found.with_contract(contract, cores)
-    return found.now
+    return add_contracts(now, _in_order(now, cores), views, cores, mode)
 
 
 def _finish_plan(now: Arrangement, cores: Cores) -> Arrangement:

@@ -264,7 +264,13 @@ def _with_all(now: Arrangement, wanted: list[Contract], views: Views) -> Arrange
     for view, blocks in views.items():
         if not isinstance(blocks, Refusal):
             cores[view] = cores_of(blocks, now.catalogue, names)
-    for contract in small_first(now, wanted, cores):
+    ordered = small_first(now, wanted, cores)
+    if now.wishes.wide_area is not None:
+        # Few ask for it, and all others would wait while it is imported.
+        from headrace.plan.wide_area.plan import add_contracts
+
+        return add_contracts(now, ordered, views, cores, now.wishes.wide_area)
+    for contract in ordered:
         refusal = views[contract.view]
         if isinstance(refusal, Refusal) and not ways_of(contract, cores):
             now = now.refusing(refuse_unsupported(contract.name, refusal))

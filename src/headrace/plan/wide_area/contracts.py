@@ -6,7 +6,7 @@ step the one that makes the slowest result. Where there is no link, nothing pass
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.model.catalogue import Catalogue
@@ -36,6 +36,10 @@ def network_of(catalogue: Catalogue) -> SiteNetwork:
     return SiteNetwork(sites, frozenset(sites), bandwidth, latency)
 
 
+Chains = Mapping[str, tuple[int, ...]]
+"""By core, the sub-joins that are made of it; each adds one input to the one before."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamedContract:
     """A contract as a query over streams, by their ids."""
@@ -43,35 +47,40 @@ class StreamedContract:
     query: StreamQuery
     streams: dict[str, SiteStream]
     cores: tuple[CoreStatistics, ...]
+    chains: Chains
 
     def places(self, sites: dict[str, str]) -> Places:
         """Where its sub-joins and outputs are made, as the search of plans takes it."""
         return {
             core.name: {
-                part: sites[_id(core, part)] for part in (*_list_sub_joins(core), OUTPUT) if _id(core, part) in sites
+                part: sites[operator_id(core, part)]
+                for part in (*self.chains[core.name], OUTPUT)
+                if operator_id(core, part) in sites
             }
             for core in self.cores
         }
 
 
-def make_streamed(question: Question) -> StreamedContract:
+def make_streamed(question: Question, chains: Chains | None = None) -> StreamedContract:
+    """Of a contract that runs, `chains` are what was found; of a new one they follow from rates."""
+    chains = chains or {core.name: list_sub_joins(core) for core in question.cores}
     streams, operators = dict[str, SiteStream](), list[QueryOperator]()
     outputs: dict[str, str] = {}
     for core in question.cores:
         inputs = {bit: _read_input(core, bit, question.batch_s, streams, outputs) for bit in core.bits(core.everything)}
-        made = list(_operators(core, inputs, question.batch_s))
+        made = list(_operators(core, chains[core.name], inputs, question.batch_s))
         operators += made
         outputs[core.name] = made[-1].id if made else inputs[core.everything]
     last, contract = question.cores[-1], question.contract
     sink = QueryOperator(
-        f"{contract.name} sink",
+        sink_id(contract.name),
         f"{last.block.fingerprint} sink",
         (outputs[last.name],),
         0.0,
         0.0,
         pinned=contract.site,
     )
-    return StreamedContract(StreamQuery(contract.name, (*operators, sink)), streams, question.cores)
+    return StreamedContract(StreamQuery(contract.name, (*operators, sink)), streams, question.cores, chains)
 
 
 def _read_input(
@@ -86,27 +95,33 @@ def _read_input(
     return name
 
 
-def _operators(core: CoreStatistics, inputs: dict[int, str], batch_s: float) -> Iterator[QueryOperator]:
+def _operators(
+    core: CoreStatistics, chain: tuple[int, ...], inputs: dict[int, str], batch_s: float
+) -> Iterator[QueryOperator]:
     """The joins of a core in order, then its operator on top."""
     read = dict(inputs)
-    for subset in _list_sub_joins(core):
+    for subset in chain:
         left = max((part for part in read if part & subset == part), key=int.bit_count)
         right = subset & ~left
-        read[subset] = _id(core, subset)
+        read[subset] = operator_id(core, subset)
         rate, width = core.rate(subset, subset).at(batch_s), core.width(subset) + DELTA_EXTRA_WIDTH
         yield QueryOperator(read[subset], core.fingerprint(subset), (read[left], read[right]), rate, width)
     if core.block.top is not None:
         facts = block_facts(core)
         below = (read[core.everything],) if core.is_joined else tuple(inputs.values())
         width = sum(facts.widths.values()) + DELTA_EXTRA_WIDTH
-        yield QueryOperator(_id(core, OUTPUT), core.block.fingerprint, below, facts.rate.at(batch_s), width)
+        yield QueryOperator(operator_id(core, OUTPUT), core.block.fingerprint, below, facts.rate.at(batch_s), width)
 
 
-def _id(core: CoreStatistics, part: int) -> str:
+def sink_id(contract: str) -> str:
+    return f"{contract} sink"
+
+
+def operator_id(core: CoreStatistics, part: int) -> str:
     return f"{core.name}:{part}"
 
 
-def _list_sub_joins(core: CoreStatistics) -> tuple[int, ...]:
+def list_sub_joins(core: CoreStatistics) -> tuple[int, ...]:
     """Sub-joins that each add one input to the one before; the slowest that can be made."""
     if not core.is_joined or core.everything.bit_count() < 2:
         return ()

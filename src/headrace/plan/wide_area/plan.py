@@ -4,31 +4,39 @@ A mode decides where operators run and which running ones are read. Everything e
 applies) follows as in every plan, and so does the judgement: a placement that is late or exceeds a capacity is refused,
 whatever the mode thinks of it. One dataset at one site is one vertex, so modes that share operators only share copies
 of their inputs as well.
+
+Contracts that run already stay where they are. A mode finds them where the graph has them, and places only newcomers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model import amounts
-from headrace.model.catalogue import Contract
+from headrace.model.block import Block
+from headrace.model.catalogue import Contract, Refusal
 from headrace.model.plan import Rejection
 from headrace.model.plan_modes import Method, Prefer, WideArea
 from headrace.plan.admit import Answer, Question, keeps, measure_choice, terrain_of
 from headrace.plan.live import Live
 from headrace.plan.price import time_of_edge
+from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.views import choose, find_plans
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.order import Cores
+from headrace.plan.share.revalue import cores_of_kept
 from headrace.plan.share.ways import is_better, take_way, ways_of
 from headrace.plan.statistics import CoreStatistics
 from headrace.plan.wide_area.contracts import StreamedContract, make_streamed, network_of
 from headrace.plan.wide_area.greedy import MODES, SharingMode, place_greedily
+from headrace.plan.wide_area.read_back import read_back
 from headrace.plan.wide_area.running import running_of
 from headrace.plan.wide_area.streams import SiteNetwork, Workload
+
+Views = Mapping[str, tuple[Block, ...] | Refusal]
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,30 @@ class Schedule:
 
 
 def schedule(now: Arrangement, mode: WideArea) -> Schedule:
-    return Schedule(now, network_of(now.catalogue), mode, now.options.prefer)
+    """The schedule of all contracts that are kept already, as they are."""
+    found = Schedule(now, network_of(now.catalogue), mode, now.options.prefer)
+    cores = cores_of_kept(now, now.catalogue)
+    for kept in now.kept:
+        running = read_back(now, kept, cores[kept.contract.view])
+        if running is not None:
+            asked, sites = running
+            deployment = {**found.deployment, kept.contract.name: sites}
+            found = replace(found, queries=(*found.queries, asked), deployment=deployment)
+    return found
+
+
+def add_contracts(
+    now: Arrangement, wanted: Iterable[Contract], views: Views, cores: Cores, mode: WideArea
+) -> Arrangement:
+    """The arrangement with more contracts, each placed by a mode on top of what is there."""
+    found = schedule(now, mode)
+    for contract in wanted:
+        refusal = views[contract.view]
+        if isinstance(refusal, Refusal) and not ways_of(contract, cores):
+            found = replace(found, now=found.now.refusing(refuse_unsupported(contract.name, refusal)))
+        else:
+            found = found.with_contract(contract, cores)
+    return found.now
 
 
 def _plan(question: Question) -> Answer | None:
