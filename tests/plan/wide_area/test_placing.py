@@ -42,6 +42,20 @@ def test_hourglass_takes_the_site_with_least_rate_times_latency_squared_over_ban
     assert running.deployment["q"]["q.union"] == "Z"
 
 
+def test_a_link_that_the_output_of_an_earlier_operator_will_take_is_taken() -> None:
+    """Two joins of one query send 6 MB/s each to a sink; either site has a link of 10 MB/s to it."""
+    both = {("A", "B"): (50.0, 0.01), ("A", "Z"): (10.0, 0.04), ("B", "Z"): (10.0, 0.05)}
+    net = network("A B Z", both | {(b, a): v for (a, b), v in both.items()}, "A B")
+    streams = {"a": SiteStream("a", "A", 1, 1 * MB), "b": SiteStream("b", "B", 1, 1 * MB)}
+    joins = tuple(QueryOperator(f"q.{name}", name, ("a", "b"), 1, 6 * MB) for name in ("first", "second"))
+    union = QueryOperator("q.sink", "s", ("q.first", "q.second"), 1, 1, pinned="Z")
+    workload = Workload(streams, (StreamQuery("q", (*joins, union)),))
+    for mode in ("net", "sana"):
+        placed = admit_greedily(workload, net, MODES[mode])
+        assert {placed.deployment["q"][f"q.{name}"] for name in ("first", "second")} == {"A", "B"}
+        assert predict(workload, net, placed.deployment, MODES[mode].sharing).overloaded(net) == ()
+
+
 def sana_example() -> tuple[Workload, SiteNetwork]:
     """Two queries over filtered streams of 10 MB/s: Q1 unites US, EU and Asia in London, Q2 sends US and EU to the
     ads.

@@ -87,15 +87,25 @@ class _QueryAdmission:
         self.at_source = at_source
         self.sites: dict[str, str] = {}
         self.reserved: dict[SiteLink, float] = {}
+        self.unread: dict[str, dict[SiteLink, float]] = {}
+        """What outputs are charged towards the sink, until their readers are placed."""
 
     def place(self) -> dict[str, str]:
         for operator in self.query.operators:
+            for name in operator.inputs:
+                self._reserve(self.unread.pop(name, {}), -1.0)
             site = self._choose_site(operator)
             self.sites[operator.id] = site
             if (operator.fingerprint, site) not in self.running.inputs:
-                for link, amount in self._missing(operator, site).items():
-                    self.reserved[link] = self.reserved.get(link, 0.0) + amount
+                self._reserve(self._missing(operator, site))
+            if operator is not self.query.sink:
+                self.unread[operator.id] = self._towards_sink(operator, site)
+                self._reserve(self.unread[operator.id])
         return settle(self.workload, self.query, self.sites, self.running)
+
+    def _reserve(self, loads: Mapping[SiteLink, float], times: float = 1.0) -> None:
+        for link, amount in loads.items():
+            self.reserved[link] = self.reserved.get(link, 0.0) + times * amount
 
     def _choose_site(self, operator: QueryOperator) -> str:
         allowed = allowed_sites(self.query, operator, self.network, self.workload.streams, self.at_source)
