@@ -47,6 +47,16 @@ def test_status_shows_lags_against_promises() -> None:
     ]
 
 
+def test_status_says_how_long_rows_of_streaming_contracts_take() -> None:
+    streaming = {**CONTRACT, "streaming": True, "latency_s": 1.26, "longest_latency_s": 3.5}
+    assert "  sales is streaming: rows of the last minute took 1.3 s, and 3.5 s at most" in status_text(
+        {"contracts": [streaming], "slots": [], "service": SERVICE}, 100.0
+    )
+    quiet = {**CONTRACT, "streaming": True, "latency_s": None, "longest_latency_s": None}
+    usual = {**CONTRACT, "latency_s": 1.26, "longest_latency_s": 3.5}
+    assert "took" not in status_text({"contracts": [quiet, usual], "slots": [], "service": SERVICE}, 100.0)
+
+
 def test_status_says_what_was_checked_and_what_cannot_be() -> None:
     checked = {"kind": "source", "name": "users", "found": "equal", "checked": 90.0}
     others = [

@@ -91,6 +91,10 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
             "headrace_event_latency_seconds",
             "Mean time from the commit of a row at its source until readers of a view have it, in the last minute.",
         ),
+        "longest_latency_s": (
+            "headrace_longest_event_latency_seconds",
+            "Longest time from the commit of a row at its source until readers of a view have it, in the last minute.",
+        ),
         "freshness_s": ("headrace_freshness_seconds", "How far a view may be behind its sources."),
         "prediction_error": (
             "headrace_prediction_error_ratio",

@@ -108,6 +108,15 @@ def _contracts(document: Document) -> Iterator[str]:
                 f"{contract['id']} is {contract['state']}: {put_in_words(contract['reason'])}", "  ", "    "
             )
         yield from version_lines(contract)
+        yield from _streaming(contract)
+
+
+def _streaming(contract: Document) -> Iterator[str]:
+    """How long rows of a contract that is streaming take; what is missing is not known yet, or did not change."""
+    mean_s, longest_s = contract.get("latency_s"), contract.get("longest_latency_s")
+    if contract.get("streaming") and mean_s is not None and longest_s is not None:
+        times = f"{short_seconds(mean_s)}, and {short_seconds(longest_s)} at most"
+        yield from wrap(f"{contract['id']} is streaming: rows of the last minute took {times}", "  ", "    ")
 
 
 def _checks(checks: Document, now: float) -> Iterator[str]:
