@@ -1,9 +1,9 @@
 """Is it better to place a wide-area query as a whole, on top of the running plan?
 
 Twelve streaming queries on 14 sites, placed by every mode and predicted by the fluid model on five modelled networks
-(and on a measured one when its file is given). Prints throughput, planned bandwidth and latency, as ratios to
-placement without sharing (NET), beside what Sana's paper reports; then sweeps over the number of queries, the input
-rate and the sharing ratio.
+(and on a measured one when its file is given), on tight ones, and on one of which a link drops and comes back. Prints
+throughput, planned bandwidth and latency, as ratios to placement without sharing (NET), beside what Sana's paper
+reports; then sweeps over the number of queries, the input rate and the sharing ratio.
 
     headrace bench wide-area [--measured FILE] [--plot FILE]
     headrace bench wide-area --real                             on real links, in network namespaces: wide_area_real.py
@@ -14,29 +14,37 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.wide_area_real import add_real_options, read_real_settings, run_real
 from bench.workloads.wide_area import RECIPES, make_network, make_tight_network, make_tight_workload, make_workload
 from bench.workloads.wide_area_files import read_network
-from headrace.plan.wide_area.fluid import FlowSharing, Prediction, predict
+from headrace.plan.wide_area.fluid import Deployment, FlowSharing, Prediction, predict
 from headrace.plan.wide_area.greedy import MODES, admit_greedily
 from headrace.plan.wide_area.search import admit_all
-from headrace.plan.wide_area.streams import SiteNetwork, Workload
+from headrace.plan.wide_area.streams import SiteLink, SiteNetwork, Workload
 
-Planner = Callable[[Workload, SiteNetwork], Prediction]
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """How operators are placed, and which of their flows are one."""
+
+    place: Callable[[Workload, SiteNetwork], Deployment]
+    sharing: FlowSharing
+
+    def __call__(self, workload: Workload, network: SiteNetwork) -> Prediction:
+        return predict(workload, network, self.place(workload, network), self.sharing)
 
 
 def by_mode(name: str) -> Planner:
     mode = MODES[name]
-    return lambda workload, network: predict(
-        workload, network, admit_greedily(workload, network, mode).deployment, mode.sharing
-    )
+    return Planner(lambda workload, network: admit_greedily(workload, network, mode).deployment, mode.sharing)
 
 
 def by_search(at_source: bool) -> Planner:
-    return lambda workload, network: predict(
-        workload, network, admit_all(workload, network, at_source=at_source).deployment, FlowSharing.ALL
+    return Planner(
+        lambda workload, network: admit_all(workload, network, at_source=at_source).deployment, FlowSharing.ALL
     )
 
 
@@ -45,6 +53,9 @@ PLANNERS: dict[str, Planner] = {
     "ours": by_search(at_source=False),
     "ours, at source": by_search(at_source=True),
 }
+
+DROPS_TO = 0.1
+"""What is left of the link that drops."""
 
 TIGHT_SEEDS = tuple(range(1, 13))
 
@@ -98,6 +109,52 @@ def print_tight_networks(seeds: Iterable[int] = TIGHT_SEEDS) -> None:
     sana, ours = [one for one, _ in found], [one for _, one in found]
     print(f"Sana over Max-Share: {min(sana):.2f} to {max(sana):.2f}, middle {statistics.median(sana):.2f}", end="; ")
     print(f"ours over Sana: {min(ours):.2f} to {max(ours):.2f}")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Records/s of one planner before a link drops, while it is narrow (as placed, and placed again), and when it is
+    back, if those that were placed again stay so; and how many operators were placed elsewhere.
+    """
+
+    before: float
+    narrow: float
+    again: float
+    back: float
+    moved: int
+
+
+def find_fullest_link(workload: Workload, network: SiteNetwork, planner: Planner) -> SiteLink:
+    load = planner(workload, network).load
+    return max(sorted(load), key=lambda link: load[link])
+
+
+def with_bandwidth(network: SiteNetwork, link: SiteLink, factor: float) -> SiteNetwork:
+    return replace(network, bandwidth={**network.bandwidth, link: factor * network.bandwidth[link]})
+
+
+def change_link(workload: Workload, network: SiteNetwork, link: SiteLink, planner: Planner) -> Change:
+    """A link drops and comes back. Placing everything anew when it is back gives what there was before."""
+    narrow = with_bandwidth(network, link, DROPS_TO)
+    first, second = planner.place(workload, network), planner.place(workload, narrow)
+    rates = (
+        predict(workload, where, placed, planner.sharing).records_per_s
+        for where, placed in ((network, first), (narrow, first), (narrow, second), (network, second))
+    )
+    moved = sum(site != second[query][operator] for query in first for operator, site in first[query].items())
+    return Change(*rates, moved)
+
+
+def print_changing_network(seed: int = 1) -> None:
+    workload, network = make_workload(), make_network(seed)
+    print(f"\na changing network: of each, the link that it fills most drops to {DROPS_TO:.0%} and comes back")
+    print("records/s          before    narrow  placed again   back  moved  link")
+    for name, planner in PLANNERS.items():
+        link = find_fullest_link(workload, network, planner)
+        one = change_link(workload, network, link, planner)
+        rates = f"{one.before:9.0f} {one.narrow:9.0f} {one.again:13.0f} {one.back:6.0f}"
+        print(f"{name:15} {rates} {one.moved:6}  {link[0]} to {link[1]}")
+    print("placed anew when the link is back, each gets what it got before")
 
 
 Rows = list[tuple[float, dict[str, float]]]
@@ -174,6 +231,7 @@ def main() -> None:
     for title, network in networks.items():
         print_network(title, network, compare(workload, network))
     print_tight_networks()
+    print_changing_network()
     print()
     for line in PAPER:
         print(line)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.wide_area import PLANNERS, change_link, find_fullest_link
 from bench.wide_area_real import MODES, OURS, make_rates, predict_shares, split_queries
-from bench.workloads.wide_area import make_tight_network, make_tight_workload
+from bench.workloads.wide_area import make_network, make_tight_network, make_tight_workload, make_workload
 from bench.workloads.wide_area_sql import QUERIES, SITES, TweetWriter, WideRates, find_sources_of, write_project
 from headrace.declare.read import read_project
 from headrace.model.plan import PlanOptions
@@ -81,3 +82,16 @@ def test_sana_gets_more_through_tight_networks_than_sharing_blindly() -> None:
         assert found["sana"].records_per_s >= least * found["max-share"].records_per_s
         assert found["sana"].records_per_s > found["net"].records_per_s
         assert found["sana"].planned <= 0.67 * found["net"].planned
+
+
+def test_a_link_that_drops_costs_less_when_operators_are_placed_again() -> None:
+    workload, network = make_workload(), make_network(1)
+    found = {
+        name: change_link(workload, network, find_fullest_link(workload, network, PLANNERS[name]), PLANNERS[name])
+        for name in ("default", "sana", "ours")
+    }
+    assert found["default"].moved == 0 and found["default"].again == found["default"].narrow, "it sees no links"
+    for name in ("sana", "ours"):
+        one = found[name]
+        assert one.narrow < one.again <= one.before and one.moved
+        assert one.again <= one.back <= one.before
