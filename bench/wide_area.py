@@ -137,12 +137,12 @@ def change_link(workload: Workload, network: SiteNetwork, link: SiteLink, planne
     """A link drops and comes back. Placing everything anew when it is back gives what there was before."""
     narrow = with_bandwidth(network, link, DROPS_TO)
     first, second = planner.place(workload, network), planner.place(workload, narrow)
-    rates = (
-        predict(workload, where, placed, planner.sharing).records_per_s
-        for where, placed in ((network, first), (narrow, first), (narrow, second), (network, second))
-    )
+
+    def rate(where: SiteNetwork, placed: Deployment) -> float:
+        return predict(workload, where, placed, planner.sharing).records_per_s
+
     moved = sum(site != second[query][operator] for query in first for operator, site in first[query].items())
-    return Change(*rates, moved)
+    return Change(rate(network, first), rate(narrow, first), rate(narrow, second), rate(network, second), moved)
 
 
 def print_changing_network(seed: int = 1) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from bench.wide_area import PLANNERS, change_link, find_fullest_link
-from bench.wide_area_real import MODES, OURS, make_rates, predict_shares, split_queries
+from bench.wide_area_lags import LagSample, Turn, find_interrupted
+from bench.wide_area_links import make_rates, read_real_network
+from bench.wide_area_real import MODES, OURS, predict_shares
+from bench.wide_area_tables import PAPER, RealRun, network_lines, run_lines
 from bench.workloads.wide_area import make_network, make_tight_network, make_tight_workload, make_workload
 from bench.workloads.wide_area_sql import QUERIES, SITES, TweetWriter, WideRates, find_sources_of, write_project
 from headrace.declare.read import read_project
@@ -45,12 +48,10 @@ def test_copies_share_a_narrow_link_fairly_and_their_readers_get_the_least_of_th
     assert predict_shares(plan, {("us", "eu"): 10e6}, 0.5) == {"X": 1.0, "Y": 1.0, "Z": 1.0}
 
 
-def test_every_query_reads_a_stream_and_comes_in_some_group(tmp_path: Path) -> None:
+def test_every_query_reads_a_stream(tmp_path: Path) -> None:
     assert all(find_sources_of(name) for name in QUERIES)
     others = {stream for name in QUERIES if name != "Q1" for stream in find_sources_of(name)}
     assert others.isdisjoint(find_sources_of("Q1")), "Q1 shares nothing"
-    groups = split_queries(tuple(QUERIES), 5)
-    assert [name for group in groups for name in group] == list(QUERIES) and len(groups) <= 5
     assert {site for site, _ in QUERIES.values()} <= set(SITES)
     with TweetWriter(tmp_path, WideRates(4.0, 2.0, 2.0)):
         pass
@@ -95,3 +96,48 @@ def test_a_link_that_drops_costs_less_when_operators_are_placed_again() -> None:
         one = found[name]
         assert one.narrow < one.again <= one.before and one.moved
         assert one.again <= one.back <= one.before
+
+
+def test_a_network_of_ones_own_says_what_links_carry_and_how_long_they_take(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yml"
+    file.write_text(
+        "links:\n"
+        "  - {from: ohio, to: virginia, bandwidth: 10 Mbps, latency: 12 ms}\n"
+        "  - {between: [ohio, tokyo], bandwidth: 200000}\n"
+    )
+    network = read_real_network(file)
+    assert network.rates["ohio", "virginia"] == 1.25e6 and network.rates["tokyo", "ohio"] == 200_000
+    assert network.latency_s == {("ohio", "virginia"): 0.012} and not network.changes
+    write_project(tmp_path, ("Q1",), network.rates, WideRates(), "6 s", None, network.latency_s)
+    catalogue = read_project(tmp_path, {"WIDE_DATA": str(tmp_path)})
+    assert next(one for one in catalogue.links if one.src == "ohio" and one.dst == "virginia").latency_s == 0.012
+    file.write_text("links: [{from: ohio, to: mars}]")
+    with pytest.raises(SystemExit, match="there is no mars"):
+        read_real_network(file)
+
+
+def test_a_query_is_interrupted_if_it_was_kept_until_another_came() -> None:
+    samples = [
+        LagSample(1.0, {"kept": 0.5, "late": 1.5, "goes": 0.5}),
+        LagSample(3.0, {"kept": 0.9, "late": 2.0, "goes": 3.0}),
+        LagSample(5.0, {"kept": 1.2}),
+    ]
+    assert find_interrupted(samples, [Turn(2.0, 4.0, frozenset({"kept", "late"}))]) == ()
+    assert find_interrupted(samples, [Turn(2.0, 6.0, frozenset({"kept", "late"}))]) == ("kept",)
+    assert find_interrupted(samples, [Turn(4.0, 6.0, frozenset({"kept", "late"}))]) == ("kept",)
+
+
+def test_tables_say_what_was_reached_within_80_columns() -> None:
+    def run(rate: float, size: float) -> RealRun:
+        links = {("ireland", "virginia"): size, ("ohio", "tokyo"): 1.0}
+        each = dict.fromkeys(QUERIES, rate)
+        return RealRun(links, links, each, each, each, tuple(QUERIES), tuple(QUERIES), 3, 12)
+
+    runs = {mode: run(100.0 + number, 1e5) for number, mode in enumerate(MODES)}
+    runs["sana"] = run(150.0, 5e4)
+    lines = [*run_lines("changing", "strict-share", runs["net"], 0.9), *network_lines("changing", runs), *PAPER]
+    assert max(map(len, "\n".join(lines).splitlines())) <= 80
+    text = "\n".join(lines)
+    assert "  ireland to virginia             100.0         90.0   -10 %" in text
+    assert "sana to net, bytes 0.50 (asked for: 0.67): reached" in text
+    assert "ours to sana, throughput 0.71 (asked for: 1.0): NOT REACHED" in text

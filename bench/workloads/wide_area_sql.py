@@ -125,6 +125,7 @@ def write_project(
     rates: WideRates,
     freshness: str,
     wide_area: str | None = None,
+    latency_s: Mapping[tuple[str, str], float] | None = None,
 ) -> None:
     """`bandwidth` is in bytes/s as plans count them. Only bytes cost anything: so the cheapest plan sends least."""
     (folder / "views").mkdir(parents=True, exist_ok=True)
@@ -133,7 +134,9 @@ def write_project(
     mode = [] if wide_area is None else [f"wide_area: {wide_area}"]
     lines = ["project: wide", *mode, "sites:", *(f"  {site}: {{cpu: 0.001 $/core-hour}}" for site in SITES), "links:"]
     for (src, dst), size in sorted(bandwidth.items()):
-        lines.append(f"  - {{from: {src}, to: {dst}, bandwidth: {size:.0f} B/s, latency: 5 ms, price: 1 $/GB}}")
+        latency = 1e3 * (latency_s or {}).get((src, dst), 0.005)
+        link = f"from: {src}, to: {dst}, bandwidth: {size:.0f} B/s, latency: {latency:g} ms, price: 1 $/GB"
+        lines.append(f"  - {{{link}}}")
     lines.append("sources:")
     shapes = {
         "tweets": COLUMNS,
