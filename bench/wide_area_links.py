@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
 
 from bench.workloads.wide_area_sql import SITES, SOURCES
 from headrace.declare.units import BANDWIDTH, LATENCY, read_amount
@@ -63,7 +63,7 @@ def make_rates(network: str, tweets: float) -> dict[Ends, float]:
 
 
 def read_real_network(path: Path) -> RealNetwork:
-    document: Any = yaml.safe_load(path.read_text())
+    document: Any = YAML(typ="safe").load(path.read_text())
     unknown = sorted({*document.get("sites", ())} - {*SITES})
     rates, latency_s = make_rates("ample", 1.0), dict[Ends, float]()
     for link in document["links"]:

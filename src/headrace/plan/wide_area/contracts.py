@@ -62,7 +62,7 @@ class StreamedContract:
 
 
 def make_streamed(question: Question, chains: Chains | None = None) -> StreamedContract:
-    """Of a contract that runs, `chains` are what was found; of a new one they follow from rates."""
+    """A contract as a query. If it runs, `chains` are what was found; those of a new one follow from rates."""
     chains = chains or {core.name: list_sub_joins(core) for core in question.cores}
     streams, operators = dict[str, SiteStream](), list[QueryOperator]()
     outputs: dict[str, str] = {}
