@@ -138,7 +138,7 @@ def run_real(settings: RealSettings) -> None:
             planned = sum(runs[mode].planned.values())
             if not is_known and planned:
                 share, is_known = runs[mode].bytes_s / planned, True
-                print(f"bytes sent for each that is planned: {share:.2f}")
+                print(f"bytes sent for each that is planned: {share:.2f}, from this run")
             print("\n".join(run_lines(network.name, mode, runs[mode], share)), flush=True)
         print("\n".join(network_lines(network.name, runs)), flush=True)
     for line in PAPER:
