@@ -164,15 +164,20 @@ class Service:
         self.feed_pages = FeedPages(self.feeds, self.folder.root, self.clock)
         apps = FeedApps(self.folder, lambda: self.feed_pages.key)
         self.feed_door = FeedDoor(self.feed_pages, self.folder, self._find_catalogue, apps)
-        self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of, copies=self.deliveries.reached)
+        self.auditor = Auditor(
+            ledger,
+            self.clock,
+            self.journal,
+            cause_of=self.cause_of,
+            copies=self.deliveries.reached,
+            find_reach=self._find_told_reach,
+        )
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)
         self.accounts.resume()
         self.withdrawals = Withdrawals(self.folder, ledger, lease, self.feeds.find_own_dsn, self.troubles, self.journal)
         beside = Beside(self.runner, self.in_work, turns, self.threads)
         self.importing = self._make_importing()
-        if self.importing is not None:
-            self.auditor.find_reach = self.importing.find_told_reach
         self.rounds = Rounds(
             ledger,
             self.auditor,
@@ -238,6 +243,9 @@ class Service:
 
     def _find_link_from(self, origin: str) -> Link | None:
         return next((link for link in self.links() if (link.src, link.dst) == (origin, self.site)), None)
+
+    def _find_told_reach(self) -> Mapping[str, int]:
+        return {} if self.importing is None else self.importing.find_told_reach()
 
     def _find_silent_sites(self) -> frozenset[str]:
         return frozenset() if self.importing is None else self.importing.find_silent()

@@ -126,7 +126,7 @@ def test_questions_share_a_connection_and_survive_the_end_of_a_server(world: Wir
 
     def wait_for_others(request: WireRequest) -> WireAnswer:
         if request.path == "/v1/together":
-            asked.wait(5.0)
+            asked.wait(20.0)
         return repeat(request)
 
     with world.serving(wait_for_others, us) as first:
@@ -140,7 +140,7 @@ def test_questions_share_a_connection_and_survive_the_end_of_a_server(world: Wir
         client.ask("GET", "/v1/x", 5.0)
         assert client._idle[0][1].sock is used
         with ThreadPoolExecutor(3) as threads:
-            list(threads.map(lambda _: client.ask("GET", "/v1/together", 5.0), range(3)))
+            list(threads.map(lambda _: client.ask("GET", "/v1/together", 20.0), range(3)))
         assert len(client._idle) == 3
     with pytest.raises(ConnectError, match='site "us" does not answer'):
         ask_often(client)
