@@ -48,6 +48,7 @@ class LagWatch:
     samples: list[LagSample] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _failure: Exception | None = None
 
     def __enter__(self) -> LagWatch:
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -58,8 +59,16 @@ class LagWatch:
         self._stop.set()
         assert self._thread is not None
         self._thread.join()
+        if self._failure is not None:
+            raise self._failure  # nobody looked from then on: that nobody was seen to be late says nothing
 
     def _watch(self) -> None:
+        try:
+            self._read_until_stopped()
+        except Exception as error:
+            self._failure = error
+
+    def _read_until_stopped(self) -> None:
         while not self._stop.wait(EVERY_S):
             known = self.contracts()
             lags = {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from bench.wide_area import PLANNERS, change_link, find_fullest_link
-from bench.wide_area_lags import LagSample, Turn, find_interrupted
+from bench.wide_area_lags import LagSample, LagWatch, Turn, find_interrupted
 from bench.wide_area_links import make_rates, read_real_network
 from bench.wide_area_real import MODES, OURS, predict_shares
 from bench.wide_area_tables import PAPER, RealRun, network_lines, run_lines
@@ -141,3 +142,14 @@ def test_tables_say_what_was_reached_within_80_columns() -> None:
     assert "  ireland to virginia             100.0         90.0   -10 %" in text
     assert "sana to net, bytes 0.50 (asked for: 0.67): reached" in text
     assert "ours to sana, throughput 0.71 (asked for: 1.0): NOT REACHED" in text
+
+
+def test_a_watch_that_could_not_look_any_more_says_so_instead_of_seeing_nobody_late() -> None:
+    asked = threading.Event()
+
+    def fail() -> dict[str, dict[str, object]]:
+        asked.set()
+        raise OSError("the status cannot be read")
+
+    with pytest.raises(OSError, match="cannot be read"), LagWatch(fail):
+        assert asked.wait(20)
