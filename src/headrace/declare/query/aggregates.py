@@ -12,7 +12,7 @@ from headrace.declare.query.aggregate_syntax import WrittenAggregate, called_fun
 from headrace.declare.query.expressions import read_condition, read_expression, read_type
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.postgres import convert_arguments
+from headrace.declare.query.postgres_aggregates import convert_arguments
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.stage import QueryStage
 from headrace.model.dialect import SqlDialect

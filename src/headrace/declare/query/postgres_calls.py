@@ -1,6 +1,6 @@
 """Functions that PostgreSQL and Spark name differently, or that mean something else in each.
 
-Those with a rule of their own beside an operator of PostgreSQL are in `postgres.py`.
+Those of text, numbers, times and JSON stand beside the operators for them: `postgres_strings.py` and its neighbours.
 """
 
 from __future__ import annotations

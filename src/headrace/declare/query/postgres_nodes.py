@@ -58,3 +58,12 @@ def refuse_call(name: str, hint: str) -> ConvertCall:
         raise NotMaintained(f"function: {name}", hint)
 
     return convert
+
+
+def at_place_of(node: exp.Expr, made: exp.Expr) -> exp.Expr:
+    """What was made, standing where the node stands."""
+    if made is not node:
+        made.parent, made.arg_key = node.parent, node.arg_key
+        if "start" in node.meta:
+            made.meta.update({key: node.meta[key] for key in ("start", "end")})
+    return made

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.postgres_nodes import TypeOf, make_call, make_cast, make_number, mark
-from headrace.model.types import BIGINT, FRACTIONS, INT, INTEGERS, SMALLINT, Decimal, Type
+from headrace.model.types import BIGINT, FLOAT, FRACTIONS, INT, INTEGERS, SMALLINT, Decimal, Type
 
 WHOLE_DIGITS = {SMALLINT: 5, INT: 10, BIGINT: 19}
 MOST_WHOLE, MOST_SCALE, LEAST_SCALE = 38, 20, 16
@@ -61,3 +61,11 @@ def cut_digits(value: exp.Expr, digits: exp.Expr, type_of: TypeOf) -> exp.Expr:
     more = make_call("round", mark(exp.Add(this=value.copy(), expression=half.copy())), digits.copy())
     branches = [exp.If(this=positive, true=less), exp.If(this=negative, true=more)]
     return mark(exp.Case(ifs=branches, default=make_call("round", value.copy(), digits.copy())))
+
+
+def exact_value(value: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Numeric of a floating-point number, by its first 15 digits; others as they are."""
+    if type_of(value) == FLOAT:
+        hint = "it has 6 digits: x::double precision::numeric keeps all, round(x::double precision::numeric, 2) fewer"
+        raise NotMaintained("expression: real as numeric", hint)
+    return make_call("decimal15", value) if type_of(value) in FRACTIONS else value

@@ -13,7 +13,8 @@ from headrace.declare.query.expressions import window_function
 from headrace.declare.query.grouping_sets import written_sets
 from headrace.declare.query.limits import has_ties
 from headrace.declare.query.mistakes import NotMaintained
-from headrace.declare.query.postgres import as_spark, convert_aggregate
+from headrace.declare.query.postgres import as_spark
+from headrace.declare.query.postgres_aggregates import convert_aggregate
 from headrace.declare.query.postgres_nodes import FIFTEEN_DIGITS, IN_SPARK_WORDS, make_cast
 from headrace.declare.query.scope import fold
 from headrace.declare.query.spark_signs import keep_order

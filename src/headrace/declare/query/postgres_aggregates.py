@@ -1,0 +1,106 @@
+"""PostgreSQL's aggregates with their arguments in the types by which Spark computes what PostgreSQL does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.declare.query.aggregate_syntax import WrittenAggregate, called_function, read_written
+from headrace.declare.query.mistakes import NotMaintained
+from headrace.declare.query.postgres_building import (
+    refuse_sorting,
+)
+from headrace.declare.query.postgres_nodes import (
+    IN_SPARK_WORDS,
+    TypeOf,
+    at_place_of,
+    make_call,
+    make_cast,
+    mark,
+)
+from headrace.declare.query.postgres_numbers import WHOLE_DIGITS
+from headrace.model.types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT,
+    INTEGERS,
+    Decimal,
+)
+
+
+def _sum(arguments: list[exp.Expr], type_of: TypeOf) -> list[exp.Expr]:
+    """Sums of bigint are numeric: dividing them is no division of integers. Those of real are rounded at each step, and
+    depend on the order of rows.
+    """
+    if type_of(arguments[0]) == FLOAT:
+        raise NotMaintained("aggregate: sum of real", "use sum(x::double precision)")
+    return [make_cast(arguments[0], "DECIMAL(19, 0)")] if type_of(arguments[0]) == BIGINT else arguments
+
+
+def _average(arguments: list[exp.Expr], type_of: TypeOf) -> list[exp.Expr]:
+    """Averages keep at least sixteen digits after the point."""
+    type_ = type_of(arguments[0])
+    whole = WHOLE_DIGITS.get(type_) if type_ in INTEGERS else None
+    if isinstance(type_, Decimal):
+        whole = type_.precision - type_.scale
+    if whole is None:
+        return arguments
+    scale = max(min(16, 34 - whole), type_.scale if isinstance(type_, Decimal) else 0)
+    return [make_cast(arguments[0], f"DECIMAL({min(whole + scale, 38)}, {scale})")]
+
+
+_ARGUMENTS: Mapping[str, Callable[[list[exp.Expr], TypeOf], list[exp.Expr]]] = {"sum": _sum, "avg": _average}
+
+
+def convert_arguments(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggregate:
+    """An aggregate with its arguments in the types by which Spark computes what PostgreSQL does."""
+    for argument in written.arguments if written.distinct else ():
+        refuse_sorting(argument, "DISTINCT of")
+    if written.function == "array_agg":
+        return replace(written, nulls=True)
+    if written.function == "percentile_disc" and len(written.order) == 1:
+        type_of(written.order[0].this)  # which is the type of the result; the tree remembers it
+    convert = _ARGUMENTS.get(written.function)
+    if convert is None or len(written.arguments) != 1 or isinstance(written.arguments[0], exp.Star):
+        return written
+    return replace(written, arguments=tuple(convert(list(written.arguments), type_of)))
+
+
+def convert_aggregate(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """An aggregate as a node, with its arguments in these types, to write it out."""
+    name, arguments = node.name.lower(), list(node.expressions)
+    if isinstance(node, exp.Anonymous) and name == "string_agg" and isinstance(arguments[-1], exp.Order):
+        call, order = (
+            make_call(name, *arguments[:-1], arguments[-1].this),
+            exp.Order(expressions=arguments[-1].expressions),
+        )
+        return at_place_of(node, mark(exp.WithinGroup(this=call, expression=order)))
+    if isinstance(node, exp.Anonymous) and name == "array_agg":
+        raise NotMaintained("aggregate: array_agg", "use string_agg(x::text, ',' ORDER BY x)")
+    if isinstance(node, exp.Anonymous) and name == "grouping" and len(arguments) > 1:
+        return at_place_of(node, make_cast(make_call("grouping_id", *arguments), "INT"))
+    if isinstance(node, exp.Filter | exp.WithinGroup) and called_function(node) == "percentile_disc":
+        return _keep_type(node, type_of)
+    if not isinstance(node, exp.Anonymous) or name not in _ARGUMENTS or len(arguments) != 1:
+        return node
+    if node.meta.get(IN_SPARK_WORDS) or isinstance(arguments[0], exp.Star):
+        return node
+    distinct = isinstance(arguments[0], exp.Distinct)
+    inner = list(arguments[0].expressions) if distinct else arguments
+    made = _ARGUMENTS[name](inner, type_of)
+    if made is inner:
+        return node
+    new = make_call(name, *([exp.Distinct(expressions=made)] if distinct else made))
+    return at_place_of(node, new)
+
+
+def _keep_type(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """`percentile_disc` is a value of the column, in its type; Spark's is always a double."""
+    (key,) = read_written(node).order
+    if node.meta.get(IN_SPARK_WORDS) or type_of(key.this) == DOUBLE:
+        return node
+    for inner in (node, node.this):
+        mark(inner)
+    return at_place_of(node, make_cast(node, str(type_of(key.this))))
