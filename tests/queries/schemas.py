@@ -139,3 +139,8 @@ def postgres_queries() -> list[str]:
 def postgres_only() -> list[str]:
     """More of them, which `convert` cannot write in Spark's words."""
     return _paragraphs("postgres_only.sql")
+
+
+def postgres_origin_types() -> list[str]:
+    """Queries in that dialect over a table whose columns say their types in PostgreSQL."""
+    return _paragraphs("postgres_origin_types.sql")

@@ -131,7 +131,10 @@ def unknown_source(name: str, entries: Entries) -> Source:
 
 
 def _build_columns(entries: Mapping[str, ColumnFields]) -> tuple[SourceColumn, ...]:
-    return tuple(SourceColumn(name, entry.type, entry.width, entry.distinct) for name, entry in entries.items())
+    return tuple(
+        SourceColumn(name, entry.type.type, entry.width, entry.distinct, entry.type.origin_type)
+        for name, entry in entries.items()
+    )
 
 
 def build_contracts(entries: Entries) -> dict[str, Contract]:

@@ -7,6 +7,7 @@ a default has an example, which hints show. Names are looked up later, by `decla
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, get_args
@@ -41,11 +42,12 @@ from headrace.model.dialect import SqlDialect
 from headrace.model.errors import nearest_name
 from headrace.model.names import find_wrong_name
 from headrace.model.options import RunEngine
+from headrace.model.origin_types import OriginType, origin_type_named
 from headrace.model.plan_modes import Method, Sharing, WideArea
 from headrace.model.table_name import NotATable, read_table_name
 from headrace.model.template_names import SIDES
 from headrace.model.type_names import NAMES, type_named
-from headrace.model.types import Type
+from headrace.model.types import STRING, Type
 
 
 def _amount(dimension: Dimension) -> BeforeValidator:
@@ -78,11 +80,27 @@ def read_type(written: object) -> Type:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredType:
+    """The type of a column, and which of PostgreSQL's types it is where ours does not tell."""
+
+    type: Type
+    origin_type: OriginType | None
+
+
+def read_column_type(written: object) -> DeclaredType:
+    """Also of the types of PostgreSQL whose values we hold as text: `interval`, `time`, `timetz`."""
+    found = origin_type_named(written) if isinstance(written, str) else None
+    if isinstance(written, str) and found is not None and type_named(written) is None:
+        return DeclaredType(STRING, found)
+    return DeclaredType(read_type(written), found)
+
+
 def _type_hint(written: str) -> str:
     name = written.casefold().strip()
     if re.match(r"(decimal|numeric)\s*\(", name):
         return 'write "decimal(p,s)" with at most 38 digits in all, s of them after the point'
-    if name in ("interval", "time", "timetz", "money", "xml", "inet", "point", "map", "struct"):
+    if name in ("money", "xml", "inet", "point", "map", "struct"):
         return "columns of this type are not handled; a text column can hold its values"
     innermost = re.split(r"[<>\[\]]+", name.removeprefix("array"))
     return nearest_name(next(filter(None, innermost), name), NAMES) or "types are listed in docs/project-file.md"
@@ -159,6 +177,7 @@ Names = Annotated[list[Name], BeforeValidator(_as_list)]
 ColumnName = StrictStr
 ColumnNames = Annotated[list[ColumnName], BeforeValidator(_as_list)]
 TypeName = Annotated[Type, PlainValidator(read_type)]
+ColumnTypeName = Annotated[DeclaredType, PlainValidator(read_column_type)]
 Count = Annotated[int, BeforeValidator(read_count)]
 Share = Annotated[float, BeforeValidator(read_share)]
 Seconds = Annotated[float, _amount(units.SECONDS)]
@@ -291,7 +310,7 @@ class FilesEntry(OriginEntry):
 
 
 class ColumnFields(Entry):
-    type: TypeName = Field(examples=["bigint"])
+    type: ColumnTypeName = Field(examples=["bigint"])
     width: Annotated[float, _amount(units.WIDTH)] | None = None
     distinct: Annotated[float, _amount(units.DISTINCT)] | None = None
 

@@ -296,7 +296,10 @@ def _place(problem: Problem) -> Location:
 def _name_columns(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:
     """The rows with the columns of the result, by their names."""
     nodes = tree.selects if len(tree.selects) == len(rows.columns) else [tree] * len(rows.columns)
-    items = [SelectItem(column.name, column.value, node) for column, node in zip(rows.columns, nodes, strict=True)]
+    items = [
+        SelectItem(column.name, column.value, node, column.origin_type)
+        for column, node in zip(rows.columns, nodes, strict=True)
+    ]
     _check_names(items, environment)
     made = outputs(items, environment)
     fields = [(field.name, Column(field.name, field.type)) for field in fields_of(rows.relation)]

@@ -17,6 +17,7 @@ from headrace.model.expr import Expr
 from headrace.model.feed_plan import PlannedPrices
 from headrace.model.full_query import FullQuery
 from headrace.model.options import DeclaredEngine
+from headrace.model.origin_types import OriginType
 from headrace.model.password import hide_password
 from headrace.model.plan_modes import PlanWishes
 from headrace.model.relation import Order, Relation
@@ -85,12 +86,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column with its declared statistics: bytes per value, number of distinct values."""
+    """A column with its declared statistics: bytes per value, number of distinct values.
+
+    `origin_type` is what PostgreSQL calls it where our type does not tell; None if nobody said.
+    """
 
     name: str
     type: Type
     width: float | None = None
     distinct: float | None = None
+    origin_type: OriginType | None = None
 
 
 class SourceKind(StrEnum):

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import LiteralString
 
+from headrace.model.origin_types import OriginType, origin_type_named
 from headrace.model.table_name import TableName
 from headrace.model.type_names import type_named
 from headrace.model.types import STRING, Array, Decimal, Type
@@ -41,6 +42,11 @@ class ColumnFacts:
     def type(self) -> Type | None:
         """Our type; None for types that we do not handle."""
         return _our_type(self.type_name, self.as_text)
+
+    @property
+    def origin_type(self) -> OriginType | None:
+        """Which of PostgreSQL's types it is, where ours does not tell."""
+        return None if self.as_text else origin_type_named(self.type_name)
 
     @property
     def why_left_out(self) -> str | None:

@@ -14,7 +14,7 @@ def fill_source(source: Source, facts: TableFacts) -> Source:
     measured = {column.name: column for column in facts.columns}
     if source.columns is None:
         columns = tuple(
-            SourceColumn(column.name, column.type)
+            SourceColumn(column.name, column.type, origin_type=column.origin_type)
             for column in facts.columns
             if column.type is not None and column.why_left_out is None
         )
@@ -38,6 +38,7 @@ def _fill_column(column: SourceColumn, facts: ColumnFacts | None, rows: float | 
     return replace(
         column,
         width=facts.width if column.width is None else column.width,
+        origin_type=facts.origin_type or column.origin_type,
         distinct=_estimate_distinct(facts, rows) if column.distinct is None else column.distinct,
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from headrace.connect.postgres.facts import ColumnFacts, Hindrance, TableFacts, TableForm, TablePart
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
 from headrace.model.errors import Problem, Severity, nearest_name
+from headrace.model.origin_types import OriginType
 from headrace.model.table_name import TableName, quote_name, read_table_name, show_table
 from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Type
 
@@ -119,6 +120,9 @@ def _check_column(source: Source, declared: SourceColumn, column: ColumnFacts, f
         yield _finding(source, f"{what} {column.why_left_out}", hint)
     elif not holds(declared.type, column.type):
         yield _finding(source, f"{what} is declared {declared.type}, and is {column.type_name}", f"write {column.type}")
+    elif declared.origin_type not in (None, OriginType.TEXT, column.origin_type):
+        what = f"{what} is declared {declared.origin_type}, and is {column.type_name}: it is read as that"
+        yield _finding(source, what, f"write {column.type_name}", Severity.WARNING)
 
 
 def holds(declared: Type, actual: Type) -> bool:

@@ -12,11 +12,13 @@ from sqlglot import exp
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.expressions import check_expression, read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.declare.query.scope import Visible, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr
+from headrace.model.origin_types import OriginType
 from headrace.model.relation import Output
 from headrace.model.types import INTERVALS, NULL
 
@@ -28,11 +30,17 @@ INTERVAL_IN_POSTGRES = (
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """One column of the result, and the node it was written as."""
+    """One column of the result, and the node it was written as. `origin_type` is PostgreSQL's, if known."""
 
     name: str
     value: Expr
     node: exp.Expr
+    origin_type: OriginType | None = None
+
+    @property
+    def visible(self) -> Visible:
+        """The column as a query around it sees it."""
+        return Visible(self.name, self.value, self.origin_type)
 
 
 def read_items(nodes: Sequence[exp.Expr], stage: QueryStage, *, named: bool) -> tuple[SelectItem, ...]:
@@ -44,6 +52,7 @@ def read_items(nodes: Sequence[exp.Expr], stage: QueryStage, *, named: bool) -> 
                 items.append(item)
                 if isinstance(node, exp.Alias):
                     stage.aliases = {**stage.aliases, fold(item.name): item.value}
+                    stage.alias_types = {**stage.alias_types, fold(item.name): item.origin_type}
     return tuple(items)
 
 
@@ -55,12 +64,12 @@ def _read_item(node: exp.Expr, stage: QueryStage, named: bool, before: list[Sele
     elif isinstance(node, exp.Alias):
         if not isinstance(node.args["alias"], exp.Identifier):
             raise Mistake("an alias is a name")
-        yield SelectItem(node.alias, read_value(node.this, stage), node)
+        yield SelectItem(node.alias, read_value(node.this, stage), node, _find_origin_type(node.this, stage))
     elif isinstance(node, exp.Aliases):
         raise NotMaintained("clause: several aliases")
     else:
         value = read_value(node, stage)
-        yield SelectItem(_own_name(node, stage, named, before), value, node)
+        yield SelectItem(_own_name(node, stage, named, before), value, node, _find_origin_type(node, stage))
 
 
 def _table(node: exp.Column, stage: QueryStage) -> tuple[Visible, ...]:
@@ -85,7 +94,14 @@ def _expand_star(
             stage.environment.error(f'column "{column.name}" does not exist', column, near)
     for visible in columns:
         if fold(visible.name) not in left_out:
-            yield SelectItem(visible.name, check_expression(node, stage, partial(stage.finished, visible.value)), node)
+            value = check_expression(node, stage, partial(stage.finished, visible.value))
+            yield SelectItem(visible.name, value, node, visible.origin_type)
+
+
+def _find_origin_type(node: exp.Expr, stage: QueryStage) -> OriginType | None:
+    """What an item is to PostgreSQL. Words of Spark's mean something else: there, columns alone keep what they are."""
+    is_read = stage.environment.text.dialect is SqlDialect.POSTGRES or isinstance(node.unnest(), exp.Column)
+    return find_origin_type(node) if is_read else None
 
 
 def _own_name(node: exp.Expr, stage: QueryStage, named: bool, before: list[SelectItem]) -> str:

@@ -283,7 +283,9 @@ class _Pair:
         spelled = next(column.name for column in left.all() if fold(column.name) == fold(name))
         others = tuple(column for column in seen.merged if fold(column.name) != fold(name))
         owners = ((fold(table.alias), fold(name)) for table in seen.tables if table.named(name))
-        return Scope(seen.tables, (*others, Visible(spelled, value)), seen.hidden | frozenset(owners))
+        types = {left.find_origin_type(name, None), right.find_origin_type(name, None)}
+        merged = Visible(spelled, value, types.pop() if len(types) == 1 else None)
+        return Scope(seen.tables, (*others, merged), seen.hidden | frozenset(owners))
 
 
 def _compute_columns(side: FromClause, also: frozenset[str], node: exp.Expr, environment: Environment) -> FromClause:

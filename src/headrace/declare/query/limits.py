@@ -157,7 +157,8 @@ def read_key(node: exp.Expr, before: Sorted) -> Expr:
 
 def _stage_of_keys(before: Sorted) -> QueryStage:
     aliases = {fold(item.name): item.value for item in reversed(before.items)}
-    return replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True)
+    types = {fold(item.name): item.origin_type for item in reversed(before.items)}
+    return replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True, alias_types=types)
 
 
 def _read_order_key(node: exp.Expr, stage: QueryStage, before: Sorted) -> Expr:

@@ -23,6 +23,7 @@ from headrace.declare.query.postgres_building import (
 from headrace.declare.query.postgres_calls import CALLS
 from headrace.declare.query.postgres_casts import convert_cast
 from headrace.declare.query.postgres_conditions import CONDITION_NODES, coalesce_values
+from headrace.declare.query.postgres_constants import read_constants
 from headrace.declare.query.postgres_json import (
     NESTED_CALLS,
     NESTED_NODES,
@@ -50,6 +51,7 @@ def as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
         return node
     if isinstance(node, exp.Anonymous):
         return _convert_call(node, type_of)
+    read_constants(node, type_of)
     convert = _NODES.get(type(node))
     return node if convert is None else at_place_of(node, convert(node, type_of))
 

@@ -1,6 +1,7 @@
 """JSON that PostgreSQL makes or changes, in words of our own functions, and which text is JSON.
 
-Columns of json and of text are both text to us. What depends on the difference has to be written: x::jsonb or x::text.
+Columns of json and of text are both text to us. What depends on the difference is known of columns whose
+source says it, and has to be written elsewhere: x::jsonb or x::text.
 """
 
 from __future__ import annotations
@@ -19,41 +20,16 @@ from headrace.declare.query.postgres_nodes import (
     mark,
     refuse_call,
 )
+from headrace.declare.query.postgres_origins import JSON_TYPES, find_origin_type
 from headrace.model.types import BOOLEAN, DATE, INTEGERS, NULL, STRING, Decimal
 
-_JSON_TYPES, _TEXT_TYPES = ("JSON", "JSONB"), ("TEXT", "VARCHAR", "NAME", "UUID")
-_MADE = ("json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array", "json_agg", "jsonb_agg")
-_GIVING_JSON = frozenset(
-    (*_MADE, "to_json", "to_jsonb", "jsonb_set", "json_extract_path", "jsonb_extract_path", "jsonb")
-)
-_OF_ARGUMENTS = ("coalesce", "nullif", "max", "min", "any_value", "greatest", "least")
+_SAY_TYPE = "say which it is: x::jsonb, or x::text; or give the type in `columns:`"
 
 
-def find_kind(node: exp.Expr) -> str | None:
-    """`json` or `text`; None if the expression does not say which of them it is."""
-    node = node.unnest()
-    match node:
-        case exp.Cast(to=to) if isinstance(to, exp.DataType) and isinstance(to.this, exp.DType):
-            return "json" if to.this.name in _JSON_TYPES else "text" if to.this.name in _TEXT_TYPES else None
-        case exp.JSONExtract() | exp.JSONBExtract() | exp.JSONBDeleteAtPath():
-            return "json"
-        case exp.JSONExtractScalar() | exp.JSONBExtractScalar() | exp.Literal() | exp.Substring() | exp.Trim():
-            return "text"
-        case exp.DPipe() | exp.Sub():
-            return "json" if "json" in (find_kind(node.this), find_kind(node.expression)) else "text"
-        case exp.Case():
-            values = [branch.args["true"] for branch in node.args["ifs"]]
-            return _find_common([*values, *filter(None, [node.args.get("default")])])
-        case exp.Anonymous() if node.name.lower() in _OF_ARGUMENTS:
-            return _find_common(node.expressions)
-        case exp.Anonymous():
-            return "json" if node.name.lower() in _GIVING_JSON else "text"
-    return None
-
-
-def _find_common(nodes: list[exp.Expr]) -> str | None:
-    kinds = {find_kind(node) for node in nodes if not isinstance(node.unnest(), exp.Null | exp.Literal)}
-    return next(iter(kinds)) if len(kinds) == 1 else None if kinds else "text"
+def find_kind(node: exp.Expr, type_of: TypeOf | None = None) -> str | None:
+    """`json` or `text`; None if neither the expression nor the source of a column says which of them it is."""
+    found = find_origin_type(node, type_of)
+    return None if found is None else "json" if found in JSON_TYPES else "text"
 
 
 def _is_constant(node: exp.Expr) -> bool:
@@ -64,11 +40,12 @@ def _is_constant(node: exp.Expr) -> bool:
 def _pair_of_json(node: exp.Binary, type_of: TypeOf, what: str) -> bool:
     """Whether both sides are JSON, where a constant is what it stands beside."""
     sides = (node.this, node.expression)
-    if "json" not in map(find_kind, sides) or {type_of(side) for side in sides} - {STRING}:
+    written = [find_kind(side, type_of) for side in sides]
+    if "json" not in written or {type_of(side) for side in sides} - {STRING}:
         return False
-    kinds = ["json" if _is_constant(side) else find_kind(side) for side in sides]
+    kinds = ["json" if _is_constant(side) else kind for side, kind in zip(sides, written, strict=True)]
     if None in kinds:
-        raise NotMaintained(f"expression: {what} of jsonb and a column", "say which it is: x::jsonb, or x::text")
+        raise NotMaintained(f"expression: {what} of jsonb and a column", _SAY_TYPE)
     return kinds == ["json", "json"]
 
 
@@ -81,8 +58,6 @@ def join_json(node: exp.DPipe, type_of: TypeOf) -> exp.Expr | None:
 
 def compare_json(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
     """`=` and `<>` of jsonb, where 1.0 is 1; None for other values."""
-    if "json" not in (find_kind(node.this), find_kind(node.expression)):
-        return None
     if not _pair_of_json(node, type_of, "comparison"):
         return None
     if not isinstance(node, exp.EQ | exp.NEQ | exp.NullSafeEQ | exp.NullSafeNEQ):
@@ -92,8 +67,9 @@ def compare_json(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
 
 
 def refuse_sorting(node: exp.Expr, what: str) -> None:
-    """JSON is ordered and grouped by its values, and ours is text."""
-    if find_kind(node) == "json":
+    """JSON is ordered and grouped by its values, and ours is text. A column of it is grouped by its text."""
+    is_column = isinstance(node.unnest(), exp.Column) and not what.startswith("ORDER")
+    if find_kind(node) == "json" and not is_column:
         raise NotMaintained(f"expression: {what} jsonb", "take its text: x ->> 'a', or x::text")
 
 
@@ -111,9 +87,11 @@ def write_json(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     if type_ == NULL:
         return make_text("null")
     if type_ == STRING:
-        kind = find_kind(node)
+        kind = find_kind(node, type_of)
         if kind is None:
-            raise NotMaintained("expression: JSON of a column", "say which it is: x::text, or x::jsonb")
+            raise NotMaintained(
+                "expression: JSON of a column", "say which it is: x::text, or x::jsonb; or give the type in `columns:`"
+            )
         written = node if kind == "json" else make_call("json_quoted", node)
     elif type_ in INTEGERS or type_ == BOOLEAN or (isinstance(type_, Decimal) and type_.scale < 16):
         written = make_cast(node, "STRING")

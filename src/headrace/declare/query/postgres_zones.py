@@ -1,7 +1,8 @@
 """AT TIME ZONE of PostgreSQL: it makes a timestamptz the local time of a zone, and a local time the instant.
 
-We have one type for both, so the expression itself has to say which it is. A zone is a region by its name: an offset
-counts westward in PostgreSQL, against what nearly everyone means by it, and abbreviations depend on its configuration.
+We have one type for both, so the expression has to say which it is, or the source of its column. A zone is a region by
+its name: an offset counts westward in PostgreSQL, against what nearly everyone means by it, and abbreviations depend on
+its configuration.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from sqlglot import exp
 
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres_nodes import TypeOf, make_call, make_cast, make_text, take
+from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.meaning.scalar_format import find_zone
+from headrace.model.origin_types import OriginType
 
 _UTC = ("UTC", "GMT", "ETC/UTC", "Z")
-_OPPOSITE = {"TIMESTAMP": "TIMESTAMPTZ", "TIMESTAMPTZ": "TIMESTAMP"}
-_INSTANTS = ("now", "transaction_timestamp", "statement_timestamp")
 
 
 def convert_zone(node: exp.AtTimeZone, type_of: TypeOf) -> exp.Expr:
     zone = _read_zone(node.args["zone"])
     if zone.upper() in _UTC:
         return make_cast(node.this, "TIMESTAMP")
-    match _find_kind(node.this):
-        case "TIMESTAMPTZ":
+    match find_origin_type(node.this, type_of):
+        case OriginType.TIMESTAMPTZ:
             return make_call("from_utc_timestamp", node.this, make_text(zone))
-        case "TIMESTAMP":
+        case OriginType.TIMESTAMP:
             return make_call("to_utc_timestamp", node.this, make_text(zone))
-    hint = f"say which it is: x::timestamptz AT TIME ZONE '{zone}', or x::timestamp"
+    hint = f"say which it is: x::timestamptz AT TIME ZONE '{zone}', or x::timestamp; or give the type in `columns:`"
     raise NotMaintained("expression: AT TIME ZONE of a column", hint)
 
 
@@ -61,36 +62,3 @@ def _read_zone(node: exp.Expr) -> str:
     if re.search(r"[+\-0-9]", zone):
         hint = f"PostgreSQL counts it westward: {hint}, or 'Etc/GMT-2' for two hours east of UTC"
     raise NotMaintained(f"expression: AT TIME ZONE '{zone}'", hint)
-
-
-def _find_kind(node: exp.Expr) -> str | None:
-    """TIMESTAMP or TIMESTAMPTZ, None if the expression does not say."""
-    match node.unnest():
-        case exp.Cast() as cast:
-            kind = cast.args["to"].this
-            return kind.name if isinstance(kind, exp.DType) and kind.name in _OPPOSITE else None
-        case exp.AtTimeZone(this=inner):
-            return _OPPOSITE.get(_find_kind(inner) or "")
-        case exp.CurrentTimestamp():
-            return "TIMESTAMPTZ"
-        case exp.Localtimestamp():
-            return "TIMESTAMP"
-        case exp.Add(this=left, expression=right):
-            return _find_kind(left) or _find_kind(right)
-        case exp.Sub(this=left):
-            return _find_kind(left)
-        case exp.Anonymous() as call:
-            return _find_kind_of_call(call.name.lower(), call.expressions)
-    return None
-
-
-def _find_kind_of_call(name: str, arguments: list[exp.Expr]) -> str | None:
-    if name in _INSTANTS:
-        return "TIMESTAMPTZ"
-    if name == "date_trunc" and len(arguments) == 3:
-        return "TIMESTAMPTZ"
-    if name == "date_trunc" and len(arguments) == 2:
-        return _find_kind(arguments[1])
-    if name == "timezone" and len(arguments) == 2:
-        return _OPPOSITE.get(_find_kind(arguments[1]) or "")
-    return None

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.model.expr import Expr
+from headrace.model.origin_types import OriginType
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A column that can be named, and its value over the rows at hand."""
+    """A column that can be named, and its value over the rows at hand. `origin_type` is PostgreSQL's, if known."""
 
     name: str
     value: Expr
+    origin_type: OriginType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,9 @@ class FromTable:
 
     def named(self, name: str) -> tuple[Expr, ...]:
         return tuple(column.value for column in self.columns if same_name(column.name, name))
+
+    def origin_type(self, name: str) -> OriginType | None:
+        return next((one.origin_type for one in self.columns if same_name(one.name, name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,14 @@ class Scope:
             return () if table is None else table.named(name)
         found = tuple(column.value for column in self.all() if same_name(column.name, name))
         return found or tuple(t.itself for t in self.tables if t.itself is not None and same_name(t.alias, name))
+
+    def find_origin_type(self, name: str, qualifier: str | None) -> OriginType | None:
+        """PostgreSQL's type of the column that `find` finds, if there is one such column and its type is known."""
+        if qualifier is not None:
+            table = self.table(qualifier)
+            return None if table is None else table.origin_type(name)
+        found = [column.origin_type for column in self.all() if same_name(column.name, name)]
+        return found[0] if len(found) == 1 else None
 
     def why_left_out(self, name: str, qualifier: str | None) -> str | None:
         """Why a column that cannot be named is left out of its table; None if no table has it."""

@@ -19,7 +19,7 @@ from headrace.declare.query.limits import Sorted, is_limited, keep_limit, keep_o
 from headrace.declare.query.postgres_building import refuse_sorting
 from headrace.declare.query.quantified import read_quantified
 from headrace.declare.query.report import refuse
-from headrace.declare.query.scope import Scope, Visible, fold
+from headrace.declare.query.scope import Scope, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import refuse_clauses
@@ -101,7 +101,7 @@ def _read_select(node: exp.Select, stage: QueryStage, purpose: Purpose, size: Si
     single = size == Size.ANY and _is_single(kept.relation)
     return Rows(
         kept.relation,
-        tuple(Visible(item.name, item.value) for item in kept.items),
+        tuple(item.visible for item in kept.items),
         stage.not_null,
         stage.correlated,
         complete=stage.scope.complete or not any(part.is_star for part in node.expressions),
@@ -127,7 +127,7 @@ def _limit_for_each(node: exp.Select, before: Sorted) -> Rows:
     fields = dict(zip(dict.fromkeys(side.inner for side in sides), kept.partition, strict=True))
     return Rows(
         kept.relation,
-        tuple(Visible(item.name, item.value) for item in kept.items),
+        tuple(item.visible for item in kept.items),
         correlated=tuple(side.compare(fields[side.inner]) for side in sides),
         complete=stage.scope.complete,
         size=Size.AT_MOST_ONE if kept.relation.limit == 1 else Size.ANY,

@@ -110,7 +110,14 @@ def _combine_rows(
         _project_rows(rows, types, [column.name for column in first.columns], branch, place)
         for rows, branch, place in zip(results, branches, places, strict=True)
     ]
-    return _rows(_operator(node, inputs, environment), first)
+    shared = [_share_origin_type(columns) for columns in zip(*(rows.columns for rows in results), strict=True)]
+    return _rows(_operator(node, inputs, environment), replace(first, columns=tuple(shared)))
+
+
+def _share_origin_type(columns: Sequence[Visible]) -> Visible:
+    """The first column, of a type of PostgreSQL if all have that."""
+    same = len({column.origin_type for column in columns}) == 1
+    return columns[0] if same else replace(columns[0], origin_type=None)
 
 
 def _types(results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]) -> list[Type]:
@@ -175,7 +182,7 @@ def _number_copies(relation: Relation, environment: Environment) -> Relation:
 def _rows(relation: Relation, first: Rows) -> Rows:
     fields = fields_of(relation)
     columns = zip(first.columns, fields, strict=True)
-    visible = tuple(Visible(column.name, Column(field.name, field.type)) for column, field in columns)
+    visible = tuple(replace(column, value=Column(field.name, field.type)) for column, field in columns)
     return Rows(relation, visible, complete=first.complete)
 
 
@@ -184,7 +191,7 @@ def limit_rows(node: exp.Expr, rows: Rows, environment: Environment, purpose: Pu
     if not any(node.args.get(clause) for clause in ("order", "limit", "offset")):
         return rows
     stage = QueryStage(environment, "ORDER BY", Scope((rows.as_table(""),)), rows.relation, not_null=rows.not_null)
-    items = tuple(SelectItem(column.name, column.value, node) for column in rows.columns)
+    items = tuple(SelectItem(column.name, column.value, node, column.origin_type) for column in rows.columns)
     whole = [item.value for item in items] == [Column(field.name, field.type) for field in fields_of(rows.relation)]
     kept = keep_limit(node, Sorted(stage, items, purpose, Size.ANY, {} if whole else None))
-    return replace(rows, relation=kept.relation, columns=tuple(Visible(item.name, item.value) for item in kept.items))
+    return replace(rows, relation=kept.relation, columns=tuple(item.visible for item in kept.items))

@@ -14,11 +14,13 @@ from sqlglot import exp
 
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_origins import remember_origin_type
 from headrace.declare.query.report import describe_fault
 from headrace.declare.query.scope import Scope, fold, same_name
 from headrace.declare.query.text import is_quoted, text_hint
 from headrace.model.errors import InputError, nearest_name
 from headrace.model.expr import Column, Expr, columns_of
+from headrace.model.origin_types import OriginType
 from headrace.model.relation import Relation
 
 
@@ -57,11 +59,11 @@ class TimeWindow:
 class QueryStage:
     """`clause` is its name for messages. `values` are nodes whose values are known: aggregates, once they are computed.
 
-    `aliases` are columns of the SELECT list, found where no column has the name, or before columns if `aliases_first`.
-    Without `subquery`, `quantified` or `windowing` such an expression may not occur. `named_windows` are those of
-    WINDOW, and `read_windows` the fields of window functions that were read, by what they compute. `correlated` are
-    conditions that name columns of the query around, and wait to be placed there. `places` are where columns were
-    named. `elements` are the names that x -> ... gives to elements of arrays.
+    `aliases` are columns of the SELECT list, found where no column has the name, or before columns if `aliases_first`;
+    `alias_types` are their types in PostgreSQL. Without `subquery`, `quantified` or `windowing` such an expression may
+    not occur. `named_windows` are those of WINDOW, and `read_windows` the fields of window functions that were read, by
+    what they compute. `correlated` are conditions that name columns of the query around, and wait to be placed there.
+    `places` are where columns were named. `elements` are the names that x -> ... gives to elements of arrays.
     """
 
     environment: Environment
@@ -72,6 +74,7 @@ class QueryStage:
     outer: QueryStage | None = None
     aliases: Mapping[str, Expr] = field(default_factory=dict)
     aliases_first: bool = False
+    alias_types: Mapping[str, OriginType | None] = field(default_factory=dict)
     values: Mapping[int, Expr] = field(default_factory=dict)
     window: TimeWindow | None = None
     grouping: GroupByResult | None = None
@@ -95,6 +98,8 @@ class QueryStage:
             assert self.window is not None
             return self.window.bound(name)
         found = self._here(name, qualifier)
+        if found is not None:
+            remember_origin_type(node, self._origin_type_of(name, qualifier))
         if found is None and self.outer is not None:
             found = self._outside(node, name, qualifier)
         if found is None:
@@ -119,10 +124,17 @@ class QueryStage:
             raise Mistake(f'column "{name}" is ambiguous', hint)
         return found[0] if found else alias
 
+    def _origin_type_of(self, name: str, qualifier: str | None) -> OriginType | None:
+        is_alias = qualifier is None and fold(name) in self.aliases
+        if is_alias and (self.aliases_first or not self.scope.find(name, None)):
+            return self.alias_types.get(fold(name))
+        return self.scope.find_origin_type(name, qualifier)
+
     def _outside(self, node: exp.Column, name: str, qualifier: str | None) -> Expr | None:
         assert self.outer is not None
         found = self.outer._here(name, qualifier)
         if found is not None:
+            remember_origin_type(node, self.outer._origin_type_of(name, qualifier))
             self.environment.books.outer_place = self.environment.at(node)
             return self.outer.finished(found)
         return self.outer._outside(node, name, qualifier) if self.outer.outer is not None else None

@@ -170,7 +170,9 @@ def find_key(node: Scan, environment: Environment) -> frozenset[str]:
 def scan(source: Source, columns: Sequence[SourceColumn], alias: str) -> Rows:
     """All rows of a source. Its key is never NULL."""
     names = tuple(column.name for column in columns)
-    visible = tuple(Visible(column.name, Column(f"{alias}.{column.name}", column.type)) for column in columns)
+    visible = tuple(
+        Visible(column.name, Column(f"{alias}.{column.name}", column.type), column.origin_type) for column in columns
+    )
     keys = frozenset(f"{alias}.{name}" for name in names if any(same_name(name, key) for key in source.key))
     relation = Scan(source.name, alias, names, tuple(column.type for column in columns))
     return Rows(relation, visible, keys, left_out=source.left_out)

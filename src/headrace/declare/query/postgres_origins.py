@@ -1,0 +1,129 @@
+"""Which of PostgreSQL's types an expression has, where ours does not tell: jsonb or text, timestamptz or timestamp.
+
+Some expressions say it by themselves. Of a column its source may say it, and the node remembers it once it was read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from headrace.declare.query.mistakes import NotMaintained
+from headrace.declare.query.postgres_nodes import TypeOf
+from headrace.model.origin_types import OriginType
+
+_MEMORY = "origin_type"
+
+_CASTS = {
+    "JSON": OriginType.JSON,
+    "JSONB": OriginType.JSONB,
+    **dict.fromkeys(("TEXT", "VARCHAR", "NAME"), OriginType.TEXT),
+    "UUID": OriginType.UUID,
+    "INTERVAL": OriginType.INTERVAL,
+    "TIME": OriginType.TIME,
+    "TIMETZ": OriginType.TIMETZ,
+    "TIMESTAMP": OriginType.TIMESTAMP,
+    "TIMESTAMPTZ": OriginType.TIMESTAMPTZ,
+}
+_OPPOSITE = {
+    OriginType.TIMESTAMP: OriginType.TIMESTAMPTZ,
+    OriginType.TIMESTAMPTZ: OriginType.TIMESTAMP,
+}
+JSON_TYPES = (OriginType.JSON, OriginType.JSONB)
+_GIVING_JSON = frozenset(("json_build_object", "json_build_array", "json_agg", "to_json", "json_extract_path"))
+_GIVING_JSONB = frozenset(
+    """jsonb_build_object jsonb_build_array jsonb_agg to_jsonb jsonb_set jsonb_extract_path jsonb""".split()
+)
+_GIVING_INSTANTS = frozenset("now transaction_timestamp statement_timestamp to_timestamp make_timestamptz".split())
+_OF_ARGUMENTS = ("coalesce", "nullif", "max", "min", "any_value", "greatest", "least")
+
+
+def remember_origin_type(node: exp.Expr, type_: OriginType | None) -> None:
+    """Called where a column is read. The tree may be read again, with other columns of that name."""
+    node.meta[_MEMORY] = type_
+
+
+def find_origin_type(node: exp.Expr, type_of: TypeOf | None = None) -> OriginType | None:
+    """None if the expression does not say. What is neither text nor a time may be called text here.
+
+    With `type_of`, columns that were not read before are read.
+    """
+    node = node.unnest()
+    match node:
+        case exp.Column():
+            return _recall_origin_type(node, type_of)
+        case exp.Cast(to=to) if isinstance(to, exp.DataType) and isinstance(to.this, exp.DType):
+            return _CASTS.get(to.this.name)
+        case exp.Cast(to=to) if to.sql().upper().startswith("INTERVAL"):
+            return OriginType.INTERVAL
+        case exp.Interval():
+            return OriginType.INTERVAL
+        case exp.JSONExtract() | exp.JSONBExtract() | exp.JSONBDeleteAtPath():
+            inner = find_origin_type(node.this, type_of)
+            return inner if inner in JSON_TYPES else OriginType.JSONB
+        case exp.JSONExtractScalar() | exp.JSONBExtractScalar() | exp.Literal() | exp.Substring() | exp.Trim():
+            return OriginType.TEXT
+        case exp.DPipe() | exp.Add() | exp.Sub():
+            return _find_of_pair(node, find_origin_type(node.this, type_of), find_origin_type(node.expression, type_of))
+        case exp.AtTimeZone(this=inner):
+            return _OPPOSITE.get(find_origin_type(inner, type_of) or OriginType.TEXT)
+        case exp.CurrentTimestamp():
+            return OriginType.TIMESTAMPTZ
+        case exp.Localtimestamp():
+            return OriginType.TIMESTAMP
+        case exp.Case():
+            values = [branch.args["true"] for branch in node.args["ifs"]]
+            return _find_common([*values, *filter(None, [node.args.get("default")])], type_of)
+        case exp.Filter() | exp.Window():
+            return find_origin_type(node.this, type_of)
+        case exp.Anonymous():
+            return _find_of_call(node.name.lower(), node.expressions, type_of)
+    return None
+
+
+def _recall_origin_type(node: exp.Column, type_of: TypeOf | None) -> OriginType | None:
+    if type_of is not None and _MEMORY not in node.meta:
+        # A text that is written out for Spark may have parts that nobody read.
+        with contextlib.suppress(NotMaintained):
+            type_of(node)
+    found = node.meta.get(_MEMORY)
+    return found if isinstance(found, OriginType) else None
+
+
+def _find_of_pair(node: exp.Expr, left: OriginType | None, right: OriginType | None) -> OriginType | None:
+    """Two times are an interval apart; a time and an interval are a time."""
+    if isinstance(node, exp.DPipe):
+        return OriginType.TEXT if {left, right}.isdisjoint(JSON_TYPES) else OriginType.JSONB
+    if isinstance(node, exp.Sub) and left in JSON_TYPES:
+        return OriginType.JSONB
+    if isinstance(node, exp.Sub) and left in _OPPOSITE and right in _OPPOSITE:
+        return OriginType.INTERVAL
+    time = next((one for one in (left, right) if one in _OPPOSITE), None)
+    return time or (left if left == right else None)
+
+
+def _find_of_call(name: str, arguments: list[exp.Expr], type_of: TypeOf | None) -> OriginType | None:
+    if name in _OF_ARGUMENTS:
+        return _find_common(arguments, type_of)
+    if name in _GIVING_JSON:
+        return OriginType.JSON
+    if name in _GIVING_JSONB:
+        return OriginType.JSONB
+    if name in _GIVING_INSTANTS or (name == "date_trunc" and len(arguments) == 3):
+        return OriginType.TIMESTAMPTZ
+    if name in ("make_timestamp", "localtimestamp"):
+        return OriginType.TIMESTAMP
+    if name == "date_trunc" and len(arguments) == 2:
+        found = find_origin_type(arguments[1], type_of)
+        return found if found in _OPPOSITE else None
+    if name == "timezone" and len(arguments) == 2:
+        return _OPPOSITE.get(find_origin_type(arguments[1], type_of) or OriginType.TEXT)
+    return OriginType.TEXT
+
+
+def _find_common(nodes: Iterable[exp.Expr], type_of: TypeOf | None) -> OriginType | None:
+    """That of the parts, if they have one. Constants are what they stand beside."""
+    types = {find_origin_type(node, type_of) for node in nodes if not isinstance(node.unnest(), exp.Null | exp.Literal)}
+    return next(iter(types)) if len(types) == 1 else None if types else OriginType.TEXT
