@@ -35,7 +35,12 @@ SOURCES = {
 
 
 def world_of(
-    texts: list[str], target: str, folder: Path, start: int = START, keys: Mapping[str, tuple[str, ...]] | None = None
+    texts: list[str],
+    target: str,
+    folder: Path,
+    start: int = START,
+    keys: Mapping[str, tuple[str, ...]] | None = None,
+    options: PlanOptions | None = None,
 ) -> RunningWorld:
     views, meanings = {}, {}
     sources = {name: replace(source, key=(keys or {}).get(name, ())) for name, source in SOURCES.items()}
@@ -47,7 +52,7 @@ def world_of(
             continue
     contracts = [contract(f"c_{name}", name, target, 60) for name in views]
     project = catalogue([site(name) for name in SITES], mesh(SITES), sources.values(), contracts)
-    plan = plan_views(project, views, PlanOptions())
+    plan = plan_views(project, views, options or PlanOptions())
     return RunningWorld(plan, meanings, folder, start=start)
 
 

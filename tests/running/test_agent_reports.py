@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.coordinate.agent_reports import LARGE_SKEW, AgentReport, AwaitedSites, merge_reports
+from headrace.coordinate.agent_reports import LARGE_SKEW, AgentReport, AwaitedSites, merge_reports, name_clocks
 from headrace.model.joining import JoinedAgent
 from headrace.run.capture.clock import measure_skew
+from tests.run.load.test_transition import make_posts
 
 SAID: dict[str, Any] = {"pid": 7}
 
@@ -44,3 +45,18 @@ def test_a_clock_that_is_put_right_is_no_trouble_any_more() -> None:
     assert [one["since"] for one in told(report)] == [10.0], "it lasts since it was seen first"
     assert told(report.fell_silent(12.0, "cut off"), now=13.0) != [], "until it answers again"
     assert told(report.hear(SAID, measure_skew(5_000_000, 5_000_500, 5_001_000), 15.0)) == []
+
+
+def test_a_late_contract_whose_rows_come_from_several_sites_names_the_clock_that_is_off() -> None:
+    plan = make_posts("100 Mbps")
+    late = {"id": "kinds", "state": "late", "reason": "it is 22 s behind; the promise is 20 s"}
+    kept = {"id": "kinds", "state": "kept"}
+    right = AgentReport().hear(SAID, measure_skew(0, 500, 1000), 10.0)
+    behind = AgentReport().hear(SAID, measure_skew(5_000_000, 2_000_500, 5_001_000), 10.0)
+    contracts = [late, kept]
+    name_clocks(contracts, plan, {"us": right, "eu": right})
+    assert late["reason"] == "it is 22 s behind; the promise is 20 s"
+    name_clocks(contracts, plan, {"us": behind, "eu": right})
+    clock = 'the clock of site "us" is 3 s behind that of whoever coordinates'
+    assert late["reason"] == f"it is 22 s behind; the promise is 20 s; {clock}"
+    assert kept == {"id": "kinds", "state": "kept"}

@@ -12,6 +12,7 @@ import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.wire.snapshot_files import SnapshotFiles
+from headrace.meaning.zset import ZSet
 from headrace.model.link_counts import LinkCounts
 from headrace.model.log import Commit, Edit
 from headrace.model.wish import CopyWish
@@ -19,11 +20,14 @@ from headrace.run.ports import Ledger
 from headrace.run.program import Program
 from headrace.run.push.engine import Engine, NotThereYet
 from headrace.run.push.exports import SentChanges
+from headrace.run.push.imports import count_unread
+from headrace.site import importing
 from headrace.site.importing import Importing, SitePeer
 from headrace.site.received_contents import ReceivedContents
 from headrace.site.threads import GuardedThreads
 from headrace.site.troubles import Troubles
 from headrace.site.turns import Turns
+from tests.run.sites_world import SitesWorld
 from tests.run.test_crashes import VIEWS
 from tests.run.test_sites import apart
 from tests.running.running_project import until
@@ -44,6 +48,28 @@ class AskedPeer:
     def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
         self.asked.append(copy)
         raise NotThereYet("it has not got that far")
+
+
+@dataclass
+class SitePeers:
+    """Other sites of a world, that answer at once with what they have, and keep what they were asked for."""
+
+    sites: SitesWorld
+    site: str
+    asked: list[str] = field(default_factory=list)
+
+    def hear_reach(self) -> Mapping[str, int]:
+        return {}
+
+    def look_at_link(self) -> LinkCounts:
+        return LinkCounts(())
+
+    def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
+        self.asked.append(copy)
+        origin = self.sites.origin(self.site, copy)
+        self.sites.push(origin, list(self.sites.worlds[self.site].program.imports[copy].task.reads), wish.t)
+        segment = self.sites.exports(origin).read_changes(copy, after)
+        return SentChanges(segment, segment.rows.nbytes)
 
 
 @dataclass
@@ -68,7 +94,7 @@ def test_a_copy_that_comes_from_another_site_now_is_asked_for_there(tmp_path: Pa
     ledger.commit(lease, Commit(edits=(Edit(copy.name, None, 0),)))
     running, peers = RunningProgram(program), {name: AskedPeer() for name in ("m1", "m3")}
     stop = threading.Event()
-    importing = Importing(
+    bringing = Importing(
         "m2",
         lambda name: cast(SitePeer, peers[name]),
         ledger,
@@ -81,16 +107,69 @@ def test_a_copy_that_comes_from_another_site_now_is_asked_for_there(tmp_path: Pa
         ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
     )
     try:
-        importing.want(copy.name, 100, 1_000_000)
+        bringing.want(copy.name, 100, 1_000_000)
         until(lambda: copy.name in peers[before].asked, "it is asked for where it comes from")
-        assert importing.find_under_way() == {copy.name}
+        assert bringing.find_under_way() == {copy.name}
         running.program = replace(program, imports={**program.imports, copy.name: replace(copy, origin=then)})
-        assert importing.find_under_way() == frozenset()
-        importing.want(copy.name, 100, 1_000_000)
+        assert bringing.find_under_way() == frozenset()
+        bringing.want(copy.name, 100, 1_000_000)
         until(lambda: copy.name in peers[then].asked, "it is asked for where it comes from now")
         number = len(peers[before].asked)
         until(lambda: len(peers[then].asked) >= 3, "it is asked for again and again")
         assert len(peers[before].asked) <= number + 1, "nobody is asked who does not have it"
     finally:
         stop.set()
-        importing.tell_to_end()
+        bringing.tell_to_end()
+
+
+def test_nothing_more_is_asked_for_while_what_has_come_is_not_read_and_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others keep what comes next: a view that is slow is not loaded anew for changes that had no room here."""
+    monkeypatch.setattr(importing, "COUNT_EVERY_S", 0.01)
+    sites = apart(VIEWS[:1], "m2", tmp_path)
+    world = sites.worlds["m2"]
+    copies = sorted(world.program.imports)
+    sites.capture({name: ZSet.of([]) for name in ("r", "s", "t")})
+    sites.load()
+    rows = ZSet.of(
+        (number, number % 7, 10**9, None, None, f"name {number}", None, None, True) for number in range(2000)
+    )
+    sites.capture({"r": rows})
+    peers, stop, troubles = SitePeers(sites, "m2"), threading.Event(), Troubles()
+    bringing = Importing(
+        "m2",
+        lambda _: cast(SitePeer, peers),
+        world.ledger,
+        Turns(),
+        troubles,
+        GuardedThreads(stop),
+        lambda: world.engine,
+        lambda *_: None,
+        lambda: 1_000_000,
+        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+        find_budget=lambda: 10_000,
+    )
+    try:
+        t = sites.now
+        for copy in copies:
+            bringing.want(copy, t, 1_000_000)
+        until(lambda: not bringing.find_under_way(), "what has room comes")
+        unread = count_unread(world.engine)
+        full = max(unread, key=lambda name: unread[name])
+        assert unread[full] > 10_000
+        sites.capture({"r": rows})
+        del peers.asked[:]
+        for copy in copies:
+            bringing.want(copy, sites.now, 1_000_000)
+        until(lambda: bool(troubles.all()), "it is told")
+        assert "nothing more is asked of other sites" in next(iter(troubles.all().values())).what
+        assert full not in peers.asked and full in bringing.find_under_way()
+        with bringing.turns.pushing:
+            world.engine.push(list(world.program.tasks), t)
+        assert count_unread(world.engine)[full] == 0
+        until(lambda: not bringing.find_under_way(), "what is left comes once that is read")
+        assert full in peers.asked and not troubles.all()
+    finally:
+        stop.set()
+        bringing.tell_to_end()

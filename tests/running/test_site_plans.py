@@ -108,3 +108,36 @@ def test_new_contracts_do_not_wait_for_those_that_need_a_site_which_does_not_ans
         assert rows_at(apart, "eu", "named"), "what ran goes on"
     apart.change_something(1600)
     apart.until_equal("named", "counts", "by_body")
+
+
+@pytest.mark.long
+def test_a_contract_that_cannot_be_made_in_the_new_way_yet_goes_on_in_the_old_one(apart: RunningProject) -> None:
+    """Countries are counted in the US, until whole users are in the EU as well and can be counted there."""
+    views = apart.folder / "views"
+    (views / "countries.sql").write_text("SELECT country, count(*) AS n FROM users GROUP BY country")
+    (views / "all_users.sql").write_text("SELECT uid, name, country FROM users")
+    (views / "bodies.sql").write_text("SELECT body, count(*) AS n FROM posts GROUP BY body")
+    countries = "  countries: {view: countries, at: eu, freshness: 10 s}\n"
+    apart.declare("by_pid", more=countries)
+    assert not apart.document("apply")["failing"]
+    until(lambda: contract(apart, "countries")["state"] == "kept", "it is made of what us has counted")
+    counted = rows_at(apart, "eu", "countries")
+    with standing_still(pid_of(apart, "us")):
+        others = ["  all_users: {view: all_users, at: eu, freshness: 10 s}\n"]
+        others += ["  bodies: {view: bodies, at: eu, freshness: 10 s}\n"]
+        apart.declare("by_pid", more="".join((countries, *others)))
+        applied = apart.document("apply", "--replan")
+        assert any(step["do"] == "rewire" for step in applied["steps"]), "or nothing is made in another way"
+        assert 'site "us" does not answer' in applied["held"]["countries"], applied
+        until(lambda: contract(apart, "bodies")["state"] == "kept", "what needs nothing of us is kept")
+        assert rows_at(apart, "eu", "countries") == counted, "what ran goes on"
+        told = [one["what"] for one in troubles(apart)]
+        assert any('"countries" goes on as it was made before' in one for one in told), told
+        os.kill(pid_of(apart, "eu"), signal.SIGKILL)
+        until(lambda: contract(apart, "bodies")["state"] == "kept", "it is started again")
+        assert rows_at(apart, "eu", "countries") == counted, "also after a restart"
+    apart.us.execute("UPDATE users SET country = 'elsewhere' WHERE uid < 5")
+    until(lambda: ("elsewhere", 5) in rows_at(apart, "eu", "countries"), "it is kept again")
+    until(lambda: troubles(apart) == [], "it has gone over")
+    until(lambda: len(rows_at(apart, "eu", "all_users")) == 20, "what is new is loaded")
+    assert told_to_load_again(apart, "eu") == []

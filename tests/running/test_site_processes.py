@@ -62,6 +62,8 @@ def test_views_of_two_sites_are_kept_by_a_process_for_each(apart: RunningProject
     apart.change_something(1010)
     compared = apart.document("audit", "--recompute")["recompute"]
     assert [(one["contract"], one["equal"]) for one in compared] == [(n, True) for n in ("by_pid", "counts", "named")]
+    subjects = {one["name"] for one in apart.document("status")["checks"]["subjects"]}
+    assert subjects == {"users", "posts", "named", "counts", "by_pid"}, "each site checks its own in the background"
     contracts = {one["id"]: one["site"] for one in apart.document("status")["contracts"]}
     assert contracts == {"named": "eu", "counts": "us", "by_pid": "eu"}
     check_reads_at_one_time(apart)

@@ -177,7 +177,8 @@ class JoinedSite:
         return _say({"number": self._told})
 
     def _report(self, request: WireRequest) -> WireAnswer:
-        runs, host = self._runs, self.host  # before the status is read: that is then of this part, or a later one
+        # Before what is held back and the status are read: those are then of this part, or a later one.
+        runs, host = self._runs, self.host
         status = current_status(self.folder) if host is not None else None
         error_of, error = self._error or (None, None)
         guarded, troubles = self._find_guarded(), {} if host is None else host.service.troubles.all()
@@ -189,6 +190,8 @@ class JoinedSite:
                 "error": error,
                 "error_of": error_of,
                 "failing": guard_failing(self._failing, guarded, self._secret),
+                "held": guard_failing({} if host is None else host.held, guarded, self._secret),
+                "settled": host is not None and host.state is State.RUNNING,
                 "boot": self.boot,
                 "version": metadata.version("headrace"),
                 "clock": time.time_ns() // 1000,
@@ -244,7 +247,9 @@ class JoinedSite:
         """Goes over to each part that is sent, once what runs is loaded."""
         while not self.stop.wait(LOOK_EVERY_S):
             host = self.host
-            if host is None or self._runs == self._told or host.state is not State.RUNNING:
+            if host is None or host.state is not State.RUNNING:
+                continue
+            if self._runs == self._told and not host.is_worth_another_try():
                 continue
             number = self._told
             try:

@@ -221,7 +221,7 @@ def open_host(
             if alone is not None:
                 with _answering_sites(alone, host) as wire_port:
                     write_process(folder, this_process(service.lease, server.port, token, folder, wire_port))
-                    with host.measuring():
+                    with host.measuring(), host.checking():
                         yield host
                 return
             write_process(folder, this_process(service.lease, server.port, token, folder))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
-from headrace.app.site_processes import DOWN_S, Coordinator
+from headrace.app.site_processes import DOWN_S, Coordinator, GoneOver
 from headrace.connect.free_port import free_port
 from headrace.connect.wire.addresses import LOOPBACK, read_address
 from headrace.connect.wire.client import WireAddress, WireClient, WireReply, raise_refusal
@@ -36,6 +36,7 @@ from headrace.coordinate.agent_reports import (
     AwaitedSites,
     RefusedPart,
     merge_reports,
+    name_clocks,
     tell_unheard,
 )
 from headrace.coordinate.host import Applied
@@ -286,8 +287,8 @@ class AgentsCoordinator(Coordinator):
             "denied": sorted(self.joined.denied),
         }
 
-    def _apply_at(self, site: str) -> Mapping[str, str] | None:
-        """Waits until a site runs what it was told; why contracts are not loaded there. None if it is away."""
+    def _apply_at(self, site: str) -> GoneOver | None:
+        """Waits until a site runs what it was told. None if it is away."""
         part = read_part(site_folder(self.folder, site))
         assert part is not None, "it was told before"
         began = time.time()
@@ -297,8 +298,7 @@ class AgentsCoordinator(Coordinator):
                 return None
             said = report.said or {}
             if said.get("runs") == part.number:
-                failing: Mapping[str, str] = said["failing"]
-                return failing
+                return GoneOver(said["failing"], said.get("held", {}), said.get("settled", True))
             if report.refused is not None and report.refused.number == part.number:
                 raise UsageError(f'site "{site}" has not taken its part of the plan: {report.refused.what}', TAKE_PART)
             if said.get("told") == part.number == said.get("error_of", part.number) and said.get("error"):
@@ -324,10 +324,12 @@ class AgentsCoordinator(Coordinator):
         about: dict[str, Any] = {"state": self.state.value, "pid": os.getpid(), "phase": self._phase(), "error": None}
         about |= {"written": now, "age_s": 0.0}
         awaited = AwaitedSites(self.sites, self.joined.agents, self._began)
-        found = merge_reports(awaited, dict(self._reports), about, now)
+        reports = dict(self._reports)
+        found = merge_reports(awaited, reports, about, now)
         found["contracts"] += tell_unheard(
-            self.plan, read_forced_promises(self.folder), awaited, dict(self._reports), found["contracts"], now
+            self.plan, read_forced_promises(self.folder), awaited, reports, found["contracts"], now
         )
+        name_clocks(found["contracts"], self.plan, reports)
         found["troubles"] += self.tell_left_out()
         return tell_beliefs({**found, "moves": self.moves}, {} if self.moving is None else self.moving.beliefs)
 

@@ -34,7 +34,7 @@ from headrace.coordinate.audit_document import audit_document, look_of
 from headrace.coordinate.host import Applied, Prepared
 from headrace.coordinate.measured import read_measured
 from headrace.coordinate.site_epochs import SiteEpochs, read_epochs, write_epochs
-from headrace.coordinate.site_statuses import find_sites_status
+from headrace.coordinate.site_statuses import find_sites_status, read_site_status
 from headrace.coordinate.status import move_documents
 from headrace.model.errors import ConnectError, Fenced, HeadraceError, LeaseHeld, UsageError
 from headrace.model.log import Lease
@@ -50,7 +50,7 @@ from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises, write_forced
 from headrace.site.home import refuse_copy
 from headrace.site.last_status import FILE as STATUS_FILE
-from headrace.site.last_status import State, current_status
+from headrace.site.last_status import State
 from headrace.site.process import (
     SERVICE,
     ServiceProcess,
@@ -88,6 +88,8 @@ MOST_SAID = 1_000_000
 END_WITHIN_S = 45.0
 APPLIED_WITHIN_S = 3600.0
 HEARD_WITHIN_S = 3.0
+ASK_HELD_EVERY_S = 3.0
+"""How often sites are asked that could not go over with all contracts."""
 DOWN_S = 10.0
 """After so long without an answer, contracts are planned without a site."""
 BEHIND = 'site "{}" does not answer: it goes over to this plan when it is back'
@@ -103,7 +105,7 @@ def _is_there(folder: Folder) -> bool:
     """Whether a site's process runs and says so."""
     if running_process(folder) is None:
         return False
-    said = current_status(folder)
+    said = read_site_status(folder)
     return said is None or said["service"]["state"] != State.UNRESPONSIVE
 
 
@@ -120,6 +122,17 @@ class SitesServer(Protocol):
     """Starts a server for a coordinator with a token, at a port."""
 
     def __call__(self, host: Coordinator, token: str, port: int) -> Server: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GoneOver:
+    """Contracts that are not loaded at a site which has gone over to its part, and those that go on there as they were
+    made before; and why. Until a site says that it `is_settled`, it may turn out that there are some.
+    """
+
+    failing: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    is_settled: bool = True
 
 
 @dataclass(slots=True)
@@ -155,6 +168,9 @@ class Coordinator:
         """Sites without a process, and since when (seconds since 1970)."""
         self._unheard: dict[str, float] = {}
         """Sites that do not answer, and since when they were to go over to a plan (seconds since 1970)."""
+        self._held: Mapping[str, Mapping[str, str]] = {}
+        """Contracts that sites which answer could not go over with, and why: others keep what these read."""
+        self._asked_held_s = float("-inf")
         self._left_out: tuple[Trouble, ...] = ()
 
     @property
@@ -208,11 +224,16 @@ class Coordinator:
             if not is_same:
                 self.tell_parts(prepared)
                 self.look_after_processes()
-            return Applied(prepared, done=True, failing=self._bring_behind())
+            failing = self._bring_behind()
+            held = {name: reason for why in self._held.values() for name, reason in why.items()}
+            return Applied(prepared, done=True, failing=failing, held=held)
 
     def catch_up(self) -> None:
         """Has sites go over to their parts that could not before. Tries again later if they cannot now."""
-        is_done = not self._epochs.behind and self._epochs.is_collected
+        behind = set(self._epochs.behind)
+        is_done = not behind and self._epochs.is_collected
+        if behind and behind <= self._held.keys() and time.monotonic() < self._asked_held_s + ASK_HELD_EVERY_S:
+            return
         if not is_done and self._turn.acquire(blocking=False):
             try:
                 self._bring_behind()
@@ -226,6 +247,7 @@ class Coordinator:
 
         Why contracts are not loaded, by contract. Raises what a site has refused; it stays behind then.
         """
+        self._asked_held_s = time.monotonic()
         failing = self._apply_at_all(self._epochs.behind)
         if not self._epochs.behind and not self._epochs.is_collected:
             for site in self.sites:
@@ -241,6 +263,7 @@ class Coordinator:
     def _apply_at_all(self, sites: tuple[str, ...]) -> dict[str, str]:
         """Nobody waits for a site that does not answer: it keeps what it runs, and goes over when it is back."""
         newest, silent, failing = self._epochs.newest, dict[str, float](), dict[str, str]()
+        held = dict[str, Mapping[str, str]]()
         with ThreadPoolExecutor(max(1, len(sites))) as asking:
             # All are asked before the first answer is looked at: one that refuses must not keep others from theirs.
             asked = {site: asking.submit(self._apply_at, site) for site in sites}
@@ -253,15 +276,21 @@ class Coordinator:
                 silent[site] = self._unheard.get(site, time.time())
                 failing |= {entry.contract: BEHIND.format(site) for entry in self.plan.contracts if entry.site == site}
                 continue
-            self._note(self._epochs.note_gone_over(site, newest))
-            failing |= answer
-        self._unheard = silent
+            if answer.held or not answer.is_settled:
+                held[site] = answer.held
+            else:
+                self._note(self._epochs.note_gone_over(site, newest))
+            failing |= answer.failing
+        self._unheard, self._held = (
+            silent,
+            {**held, **{site: why for site, why in self._held.items() if site in silent}},
+        )
         if errors:
             raise errors[0]
         return failing
 
-    def _apply_at(self, site: str) -> Mapping[str, str] | None:
-        """Has a site go over to its part; why contracts are not loaded there, by contract. None if it is away."""
+    def _apply_at(self, site: str) -> GoneOver | None:
+        """Has a site go over to its part. None if it is away."""
         process = self._wait_for_answer(site)
         if process is None:
             return None
@@ -271,8 +300,7 @@ class Coordinator:
         except ConnectError as error:
             log.warning("site %s went away before it had gone over to its part: %s", site, error)
             return None
-        failing: Mapping[str, str] = found.get("failing", {})
-        return failing
+        return GoneOver(found.get("failing", {}), found.get("held", {}))
 
     def _wait_for_answer(self, site: str) -> ServiceProcess | None:
         """The process of a site once its views are loaded; None if there is none, or it does not answer."""
@@ -306,7 +334,7 @@ class Coordinator:
 
     @property
     def may_move(self) -> bool:
-        return self.state is State.RUNNING and set(self._epochs.behind) <= self._unheard.keys()
+        return self.state is State.RUNNING and set(self._epochs.behind) <= self._unheard.keys() | self._held.keys()
 
     def try_to_move(self, plan: Plan) -> str | None:
         """Tells sites a plan of the same contracts. One that cannot go over to it tries again, as after `apply`."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
+from headrace.coordinate.holding_back import ContractHolding, find_that_may_be_held, report_held
 from headrace.coordinate.steps import copies_asked
 from headrace.coordinate.telling_plans import tell_applied
 from headrace.model.log import Commit
@@ -52,6 +54,7 @@ from headrace.run.push.engine import Engine
 from headrace.site.deliver.leftovers import Noted, captures_of, stores_of_feeds
 from headrace.site.loading import Loading
 from headrace.site.running import Running, make_running
+from headrace.site.site_folders import read_part
 from headrace.site.unloaded import find_left_out
 
 if TYPE_CHECKING:
@@ -79,6 +82,7 @@ class ServiceActs:
         self.before = self.service.running or ran_last(self.service)
         self._between: Engine | None = None
         self._unloaded: dict[str, str] = {}
+        self._held_logs: Collection[str] = ()
         self._ending: tuple[threading.Thread, ...] = ()
         self._captures = False
         self._began = time.monotonic()
@@ -229,8 +233,10 @@ class ServiceActs:
         if self.service.importing is None:
             self._unloaded = loader.load_contracts(engine, self.wanted, names)
         else:
+            # Contracts that may go on as they are made now wait for nobody.
             running = self.service.running
-            kept = () if running is None else tuple(one.contract for one in running.plan.contracts)
+            kept = set() if running is None else {one.contract for one in running.plan.contracts}
+            kept -= find_that_may_be_held(running, self.wanted, ())
             self._unloaded = loader.load_as_available(engine, self.loading, names, kept)
 
     def _forget(self, steps: Steps) -> None:
@@ -239,7 +245,7 @@ class ServiceActs:
         spools = frozenset(name for step in steps if isinstance(step, ForgetVertices) for name in step.spools)
         if spools and self.before is not None:
             service.sources.forget_unread(self.before.sources, service.lease, spools)
-        names = tuple(name for name in _logs_of(steps) if name in known)
+        names = tuple(name for name in _logs_of(steps) if name in known and name not in self._held_logs)
         with service.turns.upkeep_and_pushing():
             keys = tuple(LogKeys.remove(name) for name in names)
             service.ledger.commit(service.lease, Commit(notes=keys, forget=names))
@@ -248,8 +254,10 @@ class ServiceActs:
 
     def _switch(self) -> None:
         """Switches to the plan. One file says so: a crash before it is written leaves the plan before."""
-        service, wanted = self.service, self.wanted
-        service.loader.level(self._engine_between(), wanted.program)
+        service = self.service
+        service.loader.level(self._engine_between(), self.wanted.program)
+        held = self._hold_back()
+        wanted = self.wanted
         self.loading.say("switching")
         self._note_copies()
         with service.turns.pushing:
@@ -260,8 +268,26 @@ class ServiceActs:
             service.folder.save_running(wanted.plan, plan_document(wanted.plan))
             tidy_keys(service, wanted.program)
             service.switch(wanted, engine)
+        self.loading.hold(wanted, held)
+        report_held(service.troubles, held)
         self.held.close()
         self._deliver()
+
+    def _hold_back(self) -> Mapping[str, str]:
+        """Where sites run apart, contracts that cannot be made in the new way yet go on in the old one. Why they do."""
+        service, before = self.service, self.before
+        if service.importing is None or before is None or before is self.wanted:
+            return {}
+        part = read_part(service.folder)
+        earlier = () if part is None else part.earlier
+        make_engine, silent = partial(self._engine, running=True), service.find_silent_sites()
+        held = ContractHolding(before, self.wanted, earlier, make_engine, silent).hold(self._unloaded)
+        if held is None:
+            return {}
+        log.info("these go on as before: %s", ", ".join(held.why) or "what other sites read")
+        self.wanted, self._held_logs = held.running, held.running.program.logs
+        self._unloaded = {name: why for name, why in self._unloaded.items() if name not in held.why}
+        return held.why
 
     def _forget_cut_off(self, engine: Engine) -> None:
         """Forgets vertices that could not go on by the plan: what they lack will not come. Upkeep loads them again.

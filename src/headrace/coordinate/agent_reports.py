@@ -8,12 +8,13 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.coordinate.site_statuses import merge_statuses
+from headrace.coordinate.site_statuses import is_site_status, merge_statuses
 from headrace.model.amounts import format_seconds
 from headrace.model.joining import JoinedAgent
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.trouble import Trouble
+from headrace.plan.price import upstream_first
 from headrace.run.capture.clock import Skew
 
 AWAY_S = 5.0
@@ -127,6 +128,22 @@ def tell_unheard(
     return found
 
 
+def name_clocks(contracts: Iterable[dict[str, Any]], plan: Plan, reports: Mapping[str, AgentReport]) -> None:
+    """Adds to the reasons of contracts that are late which clock is off, and by how much, if their rows come from
+    several sites: times of one are then compared with the clock of another.
+    """
+    off = {site: report.skew for site, report in reports.items() if report.skewed is not None}
+    entries = {entry.contract: entry for entry in plan.contracts} if off else {}
+    for one in contracts:
+        entry = entries.get(one["id"])
+        if one["state"] != "late" or entry is None:
+            continue
+        sites = {plan.graph.vertices[name].site for name in upstream_first(plan.graph, (entry.vertex,))}
+        told = [_say_clock(site, skew) for site in sorted(sites) if (skew := off.get(site)) is not None]
+        if len(sites) > 1 and told:
+            one["reason"] = "; ".join((one["reason"], *told))
+
+
 def _describe_unheard(entry: ContractPlan, forced_s: float | None, state: str, reason: str) -> dict[str, Any]:
     """What is known of a contract before its site has said anything, with the fields that every contract has."""
     unknown = dict.fromkeys(("lag_s", "measured_at", "next_push_s", "last_push_s", "prediction_error"))
@@ -146,8 +163,8 @@ def _describe_unheard(entry: ContractPlan, forced_s: float | None, state: str, r
 
 def _find_status(site: str, report: AgentReport, now: float) -> dict[str, Any] | None:
     status = None if report.said is None else report.said.get("status")
-    if status is None:
-        return None
+    if status is None or not is_site_status(status):
+        return None  # it has said nothing yet, or is of a version that says it otherwise
     found: dict[str, Any] = deepcopy(status)
     if report.is_away(now):
         assert report.missed is not None
@@ -177,10 +194,14 @@ def _is_large(skew: Skew) -> bool:
 
 
 def _say_skew(site: str, skew: Skew) -> str:
+    later = "views that need rows of this site and of others may be that much later"
+    return f"{_say_clock(site, skew)}; {later}"
+
+
+def _say_clock(site: str, skew: Skew) -> str:
     off = format_seconds(round(abs(skew.ahead) / 1e6, 1))
     way = "ahead of" if skew.ahead > 0 else "behind"
-    later = "views that need rows of this site and of others may be that much later"
-    return f'the clock of site "{site}" is {off} {way} that of whoever coordinates; {later}'
+    return f'the clock of site "{site}" is {off} {way} that of whoever coordinates'
 
 
 def _say_silent(site: str, report: AgentReport, now: float) -> str:

@@ -21,6 +21,7 @@ from headrace.model.plan import Plan
 from headrace.model.plan_events import ApplyFailed
 from headrace.model.source_clock import clock_of
 from headrace.model.trouble import Trouble, TroubleKind
+from headrace.run.check.rota import CheckKind
 
 HASH_DIGITS = 12
 
@@ -91,6 +92,10 @@ def guard_status(
             one["reason"] = hide_text(one["reason"], guarded.site, secret)
         elif one.get("reason") is not None:  # it may quote a trouble as the cause
             one["reason"] = _hide_parts(one["reason"], hidden)
+    for one in found.get("checks", {}).get("subjects", ()):
+        known = guarded.names["contracts" if one["kind"] == CheckKind.VIEW else "sources"]
+        if one["name"] in known and "reason" in one:
+            one["reason"] = hide_text(one["reason"], guarded.site, secret)
     for trouble in found["troubles"]:
         trouble["what"] = hidden.get(trouble["what"], trouble["what"])
     return found

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace.service")
 
 ENDED_EVERY_S = 0.1
+HELD_AGAIN_S = 30.0
+"""How often a site tries to go over to a plan with contracts that are held back although nothing has changed."""
 LOOKING = 0.05
 """Share of the time that may be spent on looking for better plans."""
 IDLE_LOOKS = 6
@@ -100,11 +102,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`done` is False for a dry run. `failing` are contracts that cannot be loaded now, and why."""
+    """`done` is False for a dry run. `failing` are contracts that cannot be loaded now, `held` those that go on as they
+    were made before because they cannot be made otherwise yet; and why.
+    """
 
     prepared: Prepared
     done: bool
     failing: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,8 @@ class ServiceHost:
         self._stopped = StoppedSources()
         self._measured_plan: Plan | None = None
         self._measured_rows, self._measure_at = 0, 0.0
+        self._held_for: frozenset[str] = frozenset()  # sites that did not answer when contracts were held back
+        self._held_again_s, self._held_files = 0.0, ""
         self._files = ""  # a digest of the files that what runs was made from; a move keeps it
 
     def become(self, state: State) -> None:
@@ -252,6 +259,10 @@ class ServiceHost:
             if self.service.loading is not None and not self.service.loading.done.is_set():
                 raise UsageError(f"the service is busy: {self.service.loading.phase}", "try again when that is done")
             prepared = self.prepare(wishes)
+            if self.held and prepared.files == self._held_files and not self.is_worth_another_try():
+                return Applied(
+                    replace(prepared, steps=()), done=True, failing=self.service.unloaded.why, held=self.held
+                )
             is_same = self._is_same(prepared)
             if is_same:  # what is left over, or was not loaded, is upkeep's
                 prepared = replace(prepared, steps=())
@@ -269,7 +280,20 @@ class ServiceHost:
                     hint = f"the running plan stays in place{once}; see .headrace/service.log"
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
-            return Applied(prepared, done=True, failing=self.service.unloaded.why)
+            self._held_files, self._held_for = prepared.files, self.service.find_silent_sites()
+            self._held_again_s = time.monotonic() + HELD_AGAIN_S
+            return Applied(prepared, done=True, failing=self.service.unloaded.why, held=self.held)
+
+    def is_worth_another_try(self) -> bool:
+        """Whether contracts that are held back may go over by now: another site answers, or some time has passed."""
+        silent = self.service.find_silent_sites()
+        return bool(self.held) and (not silent >= self._held_for or time.monotonic() >= self._held_again_s)
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Contracts that go on as they were made before because they cannot be made otherwise yet, and why."""
+        loading = self.service.loading
+        return {} if loading is None else loading.held
 
     def reread(self, source: str) -> Reread:
         """Reads a source anew with all that is made from it, and returns when views are loaded again."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.coordinate.link_beliefs import LinkBeliefs, read_beliefs
+from headrace.model.errors import UnreadableState
 from headrace.site.folder import Folder
+from headrace.site.last_status import FILE as STATUS_FILE
 from headrace.site.last_status import State, current_status
 from headrace.site.process import running_process
 from headrace.site.site_folders import read_sites, site_folder
 
+log = logging.getLogger("headrace.service")
+
 Status = Mapping[str, Any]
 
 TOGETHER = ("contracts", "troubles", "slots", "feeds", "templates", "moves")
+FILES = ("count", "bytes", "without_checksums")
 COUNTED = ("pushes", "pushed_rows", "push_seconds", "upkeep_seconds")
 
 
@@ -41,9 +47,35 @@ def tell_beliefs(status: dict[str, Any], beliefs: LinkBeliefs) -> dict[str, Any]
     return status
 
 
+def read_site_status(here: Folder) -> dict[str, Any] | None:
+    """What a site says in its folder. None if it has said nothing yet, or nothing that can be read: a site that runs
+    says it anew within a second, and one whose file holds something else must not keep anybody from seeing the others.
+    """
+    try:
+        found = current_status(here)
+    except UnreadableState as error:
+        log.debug("a site has said nothing that can be read: %s", error)
+        return None
+    except (KeyError, TypeError, AttributeError) as error:
+        log.debug('what "%s" holds is not the status of a site: %r', here.root / STATUS_FILE, error)
+        return None
+    return found if is_site_status(found) else None
+
+
+def is_site_status(found: Any) -> bool:
+    """Whether something that was read is what a site says of itself, as far as all sites are put together from it."""
+    if not isinstance(found, dict) or not isinstance(found.get("service"), dict):
+        return False
+    about, files = found["service"], found.get("files")
+    lists = all(isinstance(found.get(name), list) for name in (*TOGETHER, "links"))
+    counts = all(isinstance(about.get(name), int | float) for name in COUNTED)
+    states = isinstance(about.get("engine"), dict) and "state" in about["engine"] and {"state", "pid"} <= about.keys()
+    return lists and counts and states and isinstance(files, dict) and {*FILES, "checked_within_s"} <= files.keys()
+
+
 def _read_status(folder: Folder, site: str) -> dict[str, Any] | None:
     here = site_folder(folder, site)
-    found = current_status(here)
+    found = read_site_status(here)
     process = running_process(here)
     if found is not None and process is not None:
         found["service"]["address"] = process.address
@@ -58,7 +90,7 @@ def merge_statuses(sites: Mapping[str, Status | None], about: Status) -> dict[st
     found: dict[str, Any] = {name: [one for status in told.values() for one in status[name]] for name in TOGETHER}
     found["links"] = _merge_links(told)
     found["files"] = _add_files(told)
-    found["checks"] = next((status["checks"] for status in told.values()), {})
+    found["checks"] = _add_checks(told)
     found["sites"] = [_tell_site(site, sites[site]) for site in sites]
     counts = {name: sum(status["service"][name] for status in told.values()) for name in COUNTED}
     found["service"] = {"engine": _find_engine(told), "feed_servers": [], "devices": None, **counts, **about}
@@ -79,8 +111,18 @@ def _merge_links(told: Mapping[str, Status]) -> list[dict[str, Any]]:
 
 def _add_files(told: Mapping[str, Status]) -> dict[str, Any]:
     files = [status["files"] for status in told.values()]
-    added = {name: sum(one[name] for one in files) for name in ("count", "bytes", "without_checksums")}
+    added = {name: sum(one[name] for one in files) for name in FILES}
     return {**added, "checked_within_s": max((one["checked_within_s"] for one in files), default=0.0)}
+
+
+def _add_checks(told: Mapping[str, Status]) -> dict[str, Any]:
+    """Each site checks its own sources and views, within a budget of its own."""
+    checks = [one for status in told.values() if isinstance(one := status.get("checks"), dict) and one]
+    if not checks:
+        return {}
+    subjects = [subject for one in checks for subject in one["subjects"]]
+    spent = {name: sum(one[name] for one in checks) for name in ("seconds", "bytes")}
+    return {**checks[0], **spent, "subjects": subjects, "pass_s": max(one["pass_s"] for one in checks)}
 
 
 def _find_engine(told: Mapping[str, Status]) -> dict[str, Any]:

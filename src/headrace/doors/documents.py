@@ -60,6 +60,7 @@ def applied_document(applied: Applied) -> dict[str, Any]:
             if one.reason is not None
         ],
         "failing": dict(applied.failing),
+        "held": dict(applied.held),
         "lost": [{"message": one.message, "hint": one.hint} for one in applied.prepared.lost],
         "left_out": [{"message": one.message, "hint": one.hint} for one in applied.prepared.left_out],
     }

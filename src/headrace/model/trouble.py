@@ -30,6 +30,7 @@ class TroubleKind(StrEnum):
     STANDSTILL = "standstill:"
     LINKS = "links:"
     SITE = "site:"
+    HELD = "held:"
     DAMAGE = "damage:"
     DISK = "disk:"
     SOURCE_DIFFERS = "source differs:"
@@ -70,6 +71,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.STANDSTILL: ("stuck", "unstuck", "contracts"),
     TroubleKind.LINKS: ("link slow", "link recovered", None),
     TroubleKind.SITE: ("site silent", "site answers", None),
+    TroubleKind.HELD: ("held back", "gone over", "contracts"),
     TroubleKind.DAMAGE: ("file damaged", "file rebuilt", None),
     TroubleKind.DISK: ("disk failed", "disk recovered", None),
     TroubleKind.SOURCE_DIFFERS: ("source differs", "source repaired", "sources"),

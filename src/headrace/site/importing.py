@@ -21,7 +21,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from headrace.connect.wire.snapshot_files import SnapshotPart
-from headrace.model.amounts import format_seconds
+from headrace.model.amounts import format_bytes, format_seconds
 from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.link_counts import LinkCounts, LinkProbe
@@ -40,13 +40,13 @@ from headrace.run.ports import Ledger
 from headrace.run.program import SiteCopy
 from headrace.run.push.engine import Engine, NotThereYet
 from headrace.run.push.exports import ChangesGone, SentChanges
-from headrace.run.push.imports import commit_segment
+from headrace.run.push.imports import commit_segment, count_unread
 from headrace.run.push.push import Pushed
 from headrace.run.push.simulated_links import Ends
 from headrace.site.link_states import LinkState, describe_arriving
 from headrace.site.received_contents import ReceivedContents
 from headrace.site.threads import GuardedThreads
-from headrace.site.troubles import SITE, Troubles
+from headrace.site.troubles import DISK, SITE, Troubles
 from headrace.site.turns import Turns
 from headrace.site.wanted_copies import WantedCopies
 
@@ -64,6 +64,15 @@ SILENT_S = 5.0
 BROUGHT_WITHIN_S = 20.0
 """How long a view that is loaded waits for copies: whoever loads holds turns that others want."""
 LOOK_EVERY_S = 0.05
+FULL_AT = 0.9
+"""At which share of the bytes that changes may take here nothing more is asked for of copies which are not read yet:
+before views that are behind have to be loaded anew, because there is no room for the changes that they lack.
+"""
+COUNT_EVERY_S = 1.0
+UNREAD = f"{DISK}changes of other sites"
+MEND_UNREAD = (
+    "give the site more `disk_capacity`, or find out why its views do not keep up; others keep what comes next"
+)
 MEND = "start the site's process again, or mend the network; what it missed is sent then"
 
 
@@ -143,12 +152,16 @@ class Importing:
     """The shortest freshness that is promised anywhere."""
     find_link: Callable[[str], Link | None] = lambda _: None
     """The link from another site, as it is declared."""
+    find_budget: Callable[[], int | None] = lambda: None
+    """Bytes that changes may take here; None if nothing runs yet."""
 
     def __post_init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
         self._reach: dict[str, Mapping[str, int]] = {}
         self._lost: dict[str, str] = {}
         self._turn = threading.Lock()  # held for a moment: to add a queue, or what is lost
+        self._full: frozenset[str] = frozenset()
+        self._counted_s = float("-inf")
 
     def _queue_of(self, name: str) -> _Queue:
         """The wishes of another site, whose threads start with the first: a plan may bring in sites at any time."""
@@ -187,7 +200,7 @@ class Importing:
 
     def find_starts(self, copies: Collection[str]) -> Mapping[str, int]:
         found: dict[str, int] = {}
-        for origin in {self._origin(copy) for copy in copies}:
+        for origin in {self._origin(copy) for copy in copies} - self.find_silent():
             try:
                 found |= self._queue_of(origin).peer.find_starts()
             except (ConnectError, NotThereYet) as error:  # what others have does not wait for it
@@ -324,6 +337,9 @@ class Importing:
         if not self._comes_from(name, copy) or after is None or after >= wish.t:
             self._forget_failing(name, copy)
             return _Came.ALL
+        if copy in self._find_full():
+            self.threads.stop.wait(COUNT_EVERY_S)  # others have their turn: this thread has nothing to ask for
+            return _Came.NOTHING
         began = time.perf_counter()
         try:
             sent = queue.peer.read_changes(copy, after, wish, ANSWER_WITHIN_S)
@@ -347,6 +363,26 @@ class Importing:
         if wanted is None or reached >= wanted.t:
             return _Came.ALL
         return _Came.SOME if reached > after else _Came.NOTHING
+
+    def _find_full(self) -> frozenset[str]:
+        """Copies of which nothing more is asked for now: there is little room left, and what has come is not read.
+
+        Views wait for the copy that is furthest behind. That one is read as it comes, so it is never among these.
+        """
+        engine, budget, now_s = self.engine(), self.find_budget(), time.monotonic()
+        if engine is None or budget is None or now_s < self._counted_s + COUNT_EVERY_S:
+            return self._full
+        self._counted_s, unread = now_s, count_unread(engine)
+        size = sum(unread.values())
+        if size < FULL_AT * budget:
+            self._full = frozenset()
+            self.troubles.clear(UNREAD)
+            return self._full
+        self._full = frozenset(name for name, one in unread.items() if one)
+        room = f"{format_bytes(size)} of {format_bytes(budget)}"
+        what = f"views have not read {room} that changes may take here: nothing more is asked of other sites until then"
+        self.troubles.report(UNREAD, what, MEND_UNREAD)
+        return self._full
 
     def _comes_from(self, name: str, copy: str) -> bool:
         """Another plan may have a copy come from another site, under the same name. Whoever waited for it here would

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.errors import Conflict
 from headrace.model.notes import SourceLoaded, SourceLoading, read_notes
+from headrace.model.steps import join_names
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
 from headrace.run.ports import Ledger
@@ -39,17 +40,23 @@ SHOWN = 3
 class Loading:
     """What is wanted to run, and how far it is.
 
-    Only the thread that loads calls the methods. Others read `phase`, and `error` once it is `done`.
+    Only the thread that loads calls the methods. Others read `phase`, and `error` once it is `done`. Contracts that are
+    `held` back go on as they were made before, and why: what is wanted then has them so.
     """
 
     wanted: Running
     phase: str = "starting captures"
     error: str | None = None
+    held: Mapping[str, str] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
 
     def say(self, phase: str) -> None:
         """How far it is from now on."""
         self.phase = phase
+
+    def hold(self, wanted: Running, held: Mapping[str, str]) -> None:
+        """What runs from now on, with contracts that are held back, and why."""
+        self.wanted, self.held = wanted, held
 
     def fail(self, error: Exception) -> None:
         """Why what is wanted does not run."""
@@ -142,8 +149,8 @@ class Loader:
         """Loads vertices of one site as other sites get so far; by contract, why it could not be loaded.
 
         Sites wait for each other, so nobody waits for all of them: what is loaded here may be what others wait for.
-        What does not come for a while is left to upkeep; at once, if it is only for contracts which are not `kept` now
-        and comes from sites that do not answer.
+        What does not come for a while is left to upkeep; at once, if it comes from sites that do not answer, and no
+        contract that is `kept` would lose its rows.
         """
         error: RuntimeError | None = None
         patience = time.monotonic() + SITES_WITHIN_S
@@ -161,7 +168,9 @@ class Loader:
                     continue
                 log.info("not loaded yet: %s", error)
             left_out = find_left_out(loading.wanted.plan, engine.program, missing)
-            if not set(left_out).intersection(kept) and self._needs_only_silent(engine, missing):
+            silent = self.find_only_silent(engine, missing)
+            if silent and not set(left_out).intersection(kept):
+                error = NotThereYet(say_silent(silent))
                 break
             loading.say(f"waiting for other sites: {len(missing)} vertices")
             if time.monotonic() > patience or self.stop.wait(0.2):
@@ -169,11 +178,12 @@ class Loader:
         why = str(error) if error is not None else "other sites have not sent what it starts from yet"
         return dict.fromkeys(find_left_out(loading.wanted.plan, engine.program, engine.missing_of(names)), why)
 
-    def _needs_only_silent(self, engine: Engine, missing: Collection[str]) -> bool:
-        """Whether each of some vertices reads something of a site that does not answer."""
+    def find_only_silent(self, engine: Engine, missing: Collection[str]) -> frozenset[str]:
+        """The sites that do not answer, if each of some vertices reads something of one of them."""
         program, silent = engine.program, self.find_silent()
-        from_silent = {name for name, copy in program.imports.items() if copy.origin in silent}
-        return all(not from_silent.isdisjoint(program.imports_of([name])) for name in missing)
+        from_silent = {name: copy.origin for name, copy in program.imports.items() if copy.origin in silent}
+        read = [from_silent.keys() & program.imports_of([name]) for name in missing]
+        return frozenset(from_silent[name] for names in read for name in names) if all(read) else frozenset()
 
     def level(self, engine: Engine, program: Program) -> None:
         """Brings what a program makes in another way as far as it can go on with it."""
@@ -218,6 +228,12 @@ class Loader:
                 if not left:
                     return RuntimeError(str(error))
         return None
+
+
+def say_silent(sites: Collection[str]) -> str:
+    """Why rows do not come from these."""
+    named = join_names([f'"{site}"' for site in sorted(sites)])
+    return f"site {named} does not answer" if len(sites) == 1 else f"sites {named} do not answer"
 
 
 def _serves_some(wanted: Running, missing: Collection[str]) -> bool:

@@ -19,7 +19,7 @@ from headrace.run.program import reads_time
 from headrace.run.push.engine import Engine, NoAnswer
 from headrace.run.push.halted import read_halted, waiting_for
 from headrace.site.deliver.deliveries import Deliveries
-from headrace.site.loading import Loader
+from headrace.site.loading import Loader, say_silent
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
 from headrace.site.troubles import ROW, Troubles
@@ -84,15 +84,20 @@ class Mending:
             if not self.backoffs.is_over(name) or self.stop.is_set():
                 continue
             began, (read,) = time.monotonic(), copy.task.reads
-            if engine.missing_of([read]):
+            missing = engine.missing_of([read])
+            if missing and not self.loader.find_only_silent(engine, missing):
                 error = self.loader.load_if_read(engine, [read])
                 self.backoffs.learn(name, error is None, time.monotonic() - began)
-            elif _is_worth_trying(engine, read):
+            elif not missing and _is_worth_trying(engine, read):
                 self._rebuild(engine, name, read)
 
     def _load(self, engine: Engine, entry: ContractPlan) -> None:
-        began = time.monotonic()
-        error = self.loader.load_if_read(engine, [serving_log(engine.program, entry)])
+        began, vertex = time.monotonic(), serving_log(engine.program, entry)
+        silent = self.loader.find_only_silent(engine, engine.missing_of([vertex]))
+        if silent:  # it has not failed: it is tried as soon as one of them answers
+            self.unloaded.note(entry.contract, say_silent(silent))
+            return
+        error = self.loader.load_if_read(engine, [vertex])
         self.backoffs.learn(entry.contract, error is None, time.monotonic() - began)
         if error is None:
             self.unloaded.forget(entry.contract)

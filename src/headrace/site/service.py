@@ -146,7 +146,7 @@ class Service:
     def _make_parts(self) -> None:
         ledger, lease, turns, stop = self.ledger, self.lease, self.turns, self.stop
         self.captures = Captures(self.folder, self.environment, self.in_processes, self.journal)
-        self.loader = Loader(ledger, self.captures, stop, self.forget_lost, self._find_silent_sites)
+        self.loader = Loader(ledger, self.captures, stop, self.forget_lost, self.find_silent_sites)
         self.sources = Sources(ledger, self.captures, stop)
         self.deliveries = Deliveries(
             self.folder.project, ledger, self.store, lease, self.troubles, tell_reached=self._judge_copy
@@ -239,15 +239,21 @@ class Service:
             contents=ReceivedContents(self._received, self.clock),
             shortest_s=self._find_shortest,
             find_link=self._find_link_from,
+            find_budget=self._find_budget,
         )
 
     def _find_link_from(self, origin: str) -> Link | None:
         return next((link for link in self.links() if (link.src, link.dst) == (origin, self.site)), None)
 
+    def _find_budget(self) -> int | None:
+        running = self.running
+        return None if running is None or self.site is None else running.budgets.get(self.site)
+
     def _find_told_reach(self) -> Mapping[str, int]:
         return {} if self.importing is None else self.importing.find_told_reach()
 
-    def _find_silent_sites(self) -> frozenset[str]:
+    def find_silent_sites(self) -> frozenset[str]:
+        """Other sites that do not answer now."""
         return frozenset() if self.importing is None else self.importing.find_silent()
 
     def _want_copy(self, copy: str, t: int, deadline: int) -> None:
@@ -346,7 +352,9 @@ class Service:
         return self._loading
 
     def start_loading(self, loading: Loading, go_over: Callable[[], None]) -> None:
-        """Loads in a thread that `close` waits for."""
+        """Loads in a thread that `close` waits for. What is held back stays so until a switch says otherwise."""
+        if self._loading is not None:
+            loading.held = self._loading.held
         self._loading = loading
         self._own_threads = [thread for thread in self._own_threads if thread.is_alive()]
         thread = threading.Thread(target=go_over, name="load", daemon=True)

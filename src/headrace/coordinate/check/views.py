@@ -36,6 +36,7 @@ log = logging.getLogger("headrace.service")
 
 IN_FULL = "only Spark can evaluate its query; it is evaluated anew whenever a source changes"
 TOO_LARGE = "its query reads {rows:,} rows and cannot be evaluated in parts; `headrace audit --recompute` compares it"
+ELSEWHERE = 'it reads source "{}" of site "{}"; `headrace audit --recompute` compares it'
 
 
 @dataclass(slots=True)
@@ -55,6 +56,9 @@ class ViewChecks:
         name = serving_log(state.program, entry)
         if not isinstance(query, Relation):
             return record.begin(now, "").end(now, CheckFinding.UNCHECKED, IN_FULL)
+        elsewhere = _find_elsewhere(state, query)
+        if elsewhere is not None:
+            return record.begin(now, "").end(now, CheckFinding.UNCHECKED, elsewhere)
         view = self._open(state, entry, query)
         if view is None or not view.is_known or name in waiting_for(state.program, read_halted(self.service.ledger)):
             return record.postpone(now)
@@ -147,6 +151,13 @@ class ViewChecks:
                 service.unloaded.leave_out(scheduler.running.plan, scheduler.engine.program, gone, what)
         if mend is not Mend.NOT_NOW:
             tried.append(now)
+
+
+def _find_elsewhere(state: PushState, query: Relation) -> str | None:
+    """Why a view cannot be checked at a site that runs apart; None if it can."""
+    sources = state.running.plan.catalogue.sources
+    read = sorted({scan.source for scan in scans_of(query)} - state.running.sources)
+    return None if not read else ELSEWHERE.format(read[0], sources[read[0]].site)
 
 
 def _find_made(engine: Engine, name: str) -> list[str]:

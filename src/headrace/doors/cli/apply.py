@@ -85,6 +85,10 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
             "",
             "  ",
         )
+    for name, why in answer["held"].items():
+        yield from wrap(
+            f'contract "{name}" goes on as it was made before: {put_in_words(why.splitlines()[0])}', "", "  "
+        )
     yield from _refused_lines(answer)
 
 

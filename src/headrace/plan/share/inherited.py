@@ -8,7 +8,7 @@ leaves no room for it: contracts that depend on the old one are then planned aga
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from headrace.model.block import Block, BlockFilter
@@ -77,10 +77,11 @@ def names_stand(kept: KeptContract, now: Arrangement, declared: Declared) -> boo
 def blocks_used(now: Arrangement, *wanted: str) -> frozenset[str]:
     """The ids of blocks that operators upstream of some vertices work for, or by which rows are named."""
     known = {entry.block.id for entry in now.blocks}
-    return frozenset(_names_in(now.graph, wanted)) & known
+    return frozenset(find_names_used(now.graph, wanted)) & known
 
 
-def _names_in(graph: Graph, wanted: tuple[str, ...]) -> Iterator[str]:
+def find_names_used(graph: Graph, wanted: Iterable[str]) -> Iterator[str]:
+    """The names of blocks and sources that operators upstream of some vertices work for, or by which rows are named."""
     for name in upstream_first(graph, wanted):
         vertex, edge = graph.vertices[name], graph.edges.get(name)
         yield from (alias.partition("#")[0] for alias in vertex.scope)

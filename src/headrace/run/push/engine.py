@@ -14,6 +14,7 @@ from headrace.run.compile.timers import is_helper
 from headrace.run.load.contents_needed import find_read_contents
 from headrace.run.load.load import LoadSent
 from headrace.run.load.load_work import Loaded, LoadItem, write_base
+from headrace.run.load.transition import find_made_from
 from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep, origins_of
 from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.push.in_work import InWork
@@ -203,6 +204,11 @@ class Engine(Pusher):
             rows = self.neighbours.read_contents(spec.name, t)
             pieces = write_base(self.store, spec, rows, t, self.program.functions)
         return Edit(spec.name, None, t, pieces, start=t, site=spec.site)
+
+    def find_lost(self) -> set[str]:
+        """What is not there of the program, or cannot go on from where it is, with all that is made of it."""
+        lost = {*self.missing(), *self.find_cut_off()}
+        return lost | find_made_from(self.program, lost)
 
     def find_cut_off(self) -> list[str]:
         """Vertices that cannot go on from where they are: changes that they lack are gone from a log that they read, or

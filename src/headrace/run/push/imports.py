@@ -29,3 +29,22 @@ def commit_segment(engine: Engine, name: str, segment: Segment, seconds: float =
     edit = Edit(name, segment.after, segment.upto, pieces)
     engine.ledger.commit(engine.lease, Commit((edit,), events=engine.tell([pushed])))
     return pushed
+
+
+def count_unread(engine: Engine) -> dict[str, int]:
+    """Bytes of changes that have come from other sites and that some vertex here has not read yet, by copy. Vertices
+    that are halted are made anew from contents, and read none of them.
+    """
+    program, waiting = engine.program, engine.waiting()
+    readers: dict[str, list[str]] = {}
+    for task in program.tasks.values():
+        for name in task.reads if task.vertex not in waiting else ():
+            if name in program.imports:
+                readers.setdefault(name, []).append(task.vertex)
+    logs = engine.ledger.logs([*readers, *(vertex for names in readers.values() for vertex in names)])
+    found: dict[str, int] = {}
+    for name, vertices in readers.items():
+        read = [logs[vertex].t for vertex in vertices if vertex in logs]
+        if name in logs and read:
+            found[name] = sum(piece.bytes for piece in logs[name].changes(min(read), logs[name].t))
+    return found
