@@ -354,7 +354,7 @@ class Service:
     def start_loading(self, loading: Loading, go_over: Callable[[], None]) -> None:
         """Loads in a thread that `close` waits for. What is held back stays so until a switch says otherwise."""
         if self._loading is not None:
-            loading.held = self._loading.held
+            loading.hold(loading.wanted, self._loading.held)
         self._loading = loading
         self._own_threads = [thread for thread in self._own_threads if thread.is_alive()]
         thread = threading.Thread(target=go_over, name="load", daemon=True)
