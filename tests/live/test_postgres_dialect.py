@@ -20,6 +20,7 @@ from headrace.meaning.evaluate import evaluate
 from headrace.meaning.zset import ZSet, normal_row
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import EvaluationError, UnsupportedSql
+from headrace.model.relation import fields_of
 from headrace.model.types import Row, Value
 from headrace.testing import SCHEMA, Tables, tables
 from headrace.testing.engines import difference
@@ -87,6 +88,61 @@ def test_a_query_means_what_postgres_answers(connection: Connection[Any], sql: s
     except EvaluationError:
         reject()
     assert difference(ask_postgres(connection, sql, rows), ours) is None
+
+
+UNNAMED = (
+    "count(*)",
+    "Sum(r.k) OVER (PARTITION BY name)",
+    "count(*) FILTER (WHERE k > 1) OVER ()",
+    "k + 1",
+    "k::text",
+    "(k + 1)::bigint",
+    "CAST(name || 'x' AS varchar)",
+    "(k + 1)::numeric(10, 2)",
+    "(k + 1)::double precision",
+    "date '2024-01-01'",
+    "now()::date",
+    "upper(name)::text",
+    "CASE WHEN k > 1 THEN name END",
+    "CASE WHEN k > 1 THEN 1 ELSE k END",
+    "CASE WHEN k > 1 THEN 1 ELSE k + 1 END",
+    "coalesce(name, 'none')",
+    "nullif(k, 1)",
+    "greatest(k, 1)",
+    "extract(year FROM at)",
+    "position('x' IN name)",
+    "substring(name FROM 1 FOR 2)",
+    "overlay(name PLACING 'x' FROM 1)",
+    "trim(name)",
+    "trim(LEADING 'x' FROM name)",
+    "trim(TRAILING 'x' FROM name)",
+    "at AT TIME ZONE 'UTC'",
+    "current_date",
+    "EXISTS (SELECT 1 FROM s)",
+    "ARRAY[k, 1]",
+    "(ARRAY[k, 1])[1]",
+    "(string_to_array(name, ','))[1]",
+    "(SELECT max(s.k) FROM s)",
+    "(SELECT max(s.k) + 1 FROM s)",
+    "(SELECT max(s.k) AS most FROM s)",
+    "name IS NULL",
+    "name LIKE 'a%'",
+    "NOT k > 1",
+    "'x'",
+    "row_number() OVER (ORDER BY k)",
+    "date_trunc('day', at)",
+)
+
+
+@pytest.mark.parametrize("expression", UNNAMED)
+def test_a_column_without_a_name_is_called_what_postgres_calls_it(connection: Connection[Any], expression: str):
+    sql = f"SELECT {expression} FROM r"
+    relation = read_query(sql, SCHEMA, dialect=SqlDialect.POSTGRES)
+    with connection.transaction(force_rollback=True), connection.cursor() as cursor:
+        cursor.execute(sql.encode())
+        assert cursor.description is not None
+        name = cursor.description[0].name
+    assert name in ("?column?", fields_of(relation)[0].name)
 
 
 ATOMS = st.tuples(st.sampled_from(["a", "b", "[ab]", "[(a]", "."]), st.sampled_from(["", "", "?", "*", "+", "{0,2}"]))

@@ -17,5 +17,5 @@ class SqlDialect(StrEnum):
         return _NUMBERS[self]
 
 
-_NUMBERS = {SqlDialect.SPARK: 1, SqlDialect.POSTGRES: 2}
+_NUMBERS = {SqlDialect.SPARK: 1, SqlDialect.POSTGRES: 3}
 """Raised when the same text begins to mean something else."""

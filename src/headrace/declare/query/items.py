@@ -12,6 +12,7 @@ from sqlglot import exp
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.expressions import check_expression, read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_names import find_postgres_name
 from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.declare.query.scope import Visible, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
@@ -68,8 +69,9 @@ def _read_item(node: exp.Expr, stage: QueryStage, named: bool, before: list[Sele
     elif isinstance(node, exp.Aliases):
         raise NotMaintained("clause: several aliases")
     else:
-        value = read_value(node, stage)
-        yield SelectItem(_own_name(node, stage, named, before), value, node, _find_origin_type(node, stage))
+        # Before the value is read: what is written in PostgreSQL's dialect is rewritten then.
+        name = _own_name(node, stage, named, before)
+        yield SelectItem(name, read_value(node, stage), node, _find_origin_type(node, stage))
 
 
 def _table(node: exp.Column, stage: QueryStage) -> tuple[Visible, ...]:
@@ -112,9 +114,13 @@ def _own_name(node: exp.Expr, stage: QueryStage, named: bool, before: list[Selec
         return next(declared, inner.name)
     if isinstance(inner, exp.Dot):
         return str(inner.expression.name)
-    name = name_from_text(stage.environment.text.written(inner), [item.name for item in before])
+    text, taken = stage.environment.text, [item.name for item in before]
+    known = find_postgres_name(node) if text.dialect is SqlDialect.POSTGRES else None
+    if known is not None and fold(known) not in map(fold, taken):
+        return known
+    name = name_from_text(text.written(inner), taken)
     if named:
-        hint = f"{stage.environment.text.written(inner)} AS ..."
+        hint = f"{text.written(inner)} AS ..."
         stage.environment.report.note(f'a column without a name is called "{name}"', stage.environment.at(inner), hint)
     return name
 

@@ -35,6 +35,7 @@ MOST_TOKENS, MOST_CONDITIONS = 20_000, 2_000
 """Words and signs of a query, and how many AND and OR are among them: planning more takes minutes, not seconds."""
 
 ORDER_BY = "ORDER BY "
+CLOSING = re.compile(r"\s*([)\]])")
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM, TokenType.VALUES)
 LIST_ENDS = (
     TokenType.COMMA,
@@ -99,9 +100,19 @@ class Text:
         return self.origin
 
     def written(self, node: exp.Expr) -> str:
-        """The characters of a node, roughly: from its first to its last token that left a trace."""
+        """The characters of a node, roughly: from its first to its last token that left a trace, and what closes it."""
         spans = [inner.meta for inner in node.walk() if "start" in inner.meta]
-        return self.sql[min(m["start"] for m in spans) : max(m["end"] for m in spans) + 1] if spans else ""
+        if not spans:
+            return ""
+        start, end = min(m["start"] for m in spans), max(m["end"] for m in spans) + 1
+        # Brackets leave no trace.
+        while (closed := CLOSING.match(self.sql, end)) and _is_open(self.sql[start:end], closed[1]):
+            end = closed.end()
+        return self.sql[start:end]
+
+
+def _is_open(text: str, bracket: str) -> bool:
+    return text.count({")": "(", "]": "["}[bracket]) > text.count(bracket)
 
 
 def parse_query(text: Text) -> exp.Query:
