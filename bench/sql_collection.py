@@ -18,6 +18,7 @@ from sqlglot.errors import SqlglotError
 from headrace.model.catalogue import Source, SourceColumn, SourceKind
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import Location
+from headrace.model.origin_types import origin_type_named
 from headrace.model.type_names import type_named
 from headrace.model.types import STRING
 
@@ -89,10 +90,15 @@ class _Statement:
     tokens: Sequence[Token]
 
     def words(self) -> list[str]:
-        return [token.text.lower() for token in self.tokens]
+        return _words(self.tokens)
 
     def text_from(self, place: int) -> str:
         return self.sql[self.tokens[place].start : self.tokens[-1].end + 1]
+
+
+def _words(tokens: Sequence[Token]) -> list[str]:
+    """The words in small letters; PRIMARY KEY, which is one token, as the word that says enough."""
+    return ["primary" if token.token_type is TokenType.PRIMARY_KEY else token.text.lower() for token in tokens]
 
 
 def _split(text: str, dialect: SqlDialect) -> list[_Statement]:
@@ -174,7 +180,7 @@ def _find_body(words: Sequence[str], place: int) -> int | None:
 def _read_table(name: str, tokens: Sequence[Token], types: set[str]) -> Source:
     columns, left_out, keys = list[SourceColumn](), list[tuple[str, str]](), list[str]()
     for part in _parts(tokens):
-        words = [token.text.lower() for token in part]
+        words = _words(part)
         if words[0] == "primary" or (words[0] == "constraint" and "primary" in words[:3]):
             inside = words[words.index("(") + 1 :] if "(" in words else []
             keys += [word for word in inside[: inside.index(")")] if word != ","] if ")" in inside else []
@@ -189,7 +195,7 @@ def _read_table(name: str, tokens: Sequence[Token], types: set[str]) -> Source:
         if type_ is None:
             left_out.append((part[0].text, f"has type {written}, which is not handled"))
             continue
-        columns.append(SourceColumn(part[0].text, type_))
+        columns.append(SourceColumn(part[0].text, type_, origin_type=origin_type_named(written)))
         keys += [words[0]] if "primary" in words[end:] else []
     return Source(
         *(name, SourceKind.TABLE, "here", tuple(keys), tuple(columns), None, None, False, False, None, None, None),
