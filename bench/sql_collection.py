@@ -15,12 +15,10 @@ from sqlglot import Token, TokenType, parse_one
 from sqlglot.dialects import Dialect, Postgres, Spark
 from sqlglot.errors import SqlglotError
 
+from headrace.connect.postgres.facts import ColumnFacts
 from headrace.model.catalogue import Source, SourceColumn, SourceKind
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import Location
-from headrace.model.origin_types import origin_type_named
-from headrace.model.type_names import type_named
-from headrace.model.types import STRING
 
 _READERS: Mapping[SqlDialect, type[Dialect]] = {SqlDialect.POSTGRES: Postgres, SqlDialect.SPARK: Spark}
 _CONSTRAINTS = frozenset("constraint primary unique foreign check exclude like watermark index key period".split())
@@ -28,6 +26,10 @@ _AFTER_TYPE = frozenset(
     """not null default primary unique references check collate generated constraint comment as options metadata
     auto_increment encode""".split()
 )
+_LONG_NAMES = {"timestamp": "timestamp without time zone", "decimal": "numeric", "dec": "numeric"}
+"""Types as PostgreSQL names them, where the short name means something else to Spark."""
+_WITH_ANGLES = ("array", "map", "struct", "row", "multiset")
+"""Types whose parts stand between < and >, which elsewhere compare."""
 Thing = TypeVar("Thing")
 _QUERY_STARTS = ("select", "with", "(", "values", "from", "table")
 
@@ -52,6 +54,7 @@ class Case:
 
 @dataclass(slots=True)
 class _Known:
+    dialect: SqlDialect
     tables: dict[str, Source] = field(default_factory=dict)
     views: dict[str, Written] = field(default_factory=dict)
     types: set[str] = field(default_factory=set)
@@ -60,13 +63,13 @@ class _Known:
 def read_collection(folder: Path, dialect: SqlDialect) -> tuple[list[Case], list[str]]:
     """All queries, and the places of those that no parser of the dialect reads."""
     files = {path: _split(path.read_text(encoding="utf-8"), dialect) for path in sorted(folder.rglob("*.sql"))}
-    everywhere = _Known()
-    for path, statements in sorted(files.items(), key=lambda file: _has_queries(file[1])):
+    everywhere = _Known(dialect)
+    for path, statements in sorted(files.items(), key=lambda file: _has_queries(file[1], dialect)):
         for number, statement in enumerate(statements, 1):
             _take(statement, f"{path.relative_to(folder)}:{number}", everywhere, replaces=False)
     cases, unread = list[Case](), list[str]()
     for path, statements in files.items():
-        known = _Known(dict(everywhere.tables), dict(everywhere.views), set(everywhere.types))
+        known = _Known(dialect, dict(everywhere.tables), dict(everywhere.views), set(everywhere.types))
         for number, statement in enumerate(statements, 1):
             place = f"{path.relative_to(folder)}:{number}"
             query = _take(statement, place, known, replaces=True)
@@ -79,9 +82,9 @@ def read_collection(folder: Path, dialect: SqlDialect) -> tuple[list[Case], list
     return cases, unread
 
 
-def _has_queries(statements: Sequence[_Statement]) -> bool:
+def _has_queries(statements: Sequence[_Statement], dialect: SqlDialect) -> bool:
     """Files that only create tables are read before others, which may create tables of the same names again."""
-    return any(_take(statement, "", _Known(), replaces=True) for statement in statements)
+    return any(_take(statement, "", _Known(dialect), replaces=True) for statement in statements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def _take(statement: _Statement, place: str, known: _Known, *, replaces: bool) -
         _give_name(known.views, name, view, replaces=replaces)
         return view
     if kind != "view" and _opens_columns(words, after):
-        table = _read_table(name, statement.tokens[after:], known.types)
+        table = _read_table(name, statement.tokens[after:], known)
         _give_name(known.tables, name, table, replaces=replaces)
     return None
 
@@ -177,7 +180,7 @@ def _find_body(words: Sequence[str], place: int) -> int | None:
     return None
 
 
-def _read_table(name: str, tokens: Sequence[Token], types: set[str]) -> Source:
+def _read_table(name: str, tokens: Sequence[Token], known: _Known) -> Source:
     columns, left_out, keys = list[SourceColumn](), list[tuple[str, str]](), list[str]()
     for part in _parts(tokens):
         words = _words(part)
@@ -189,13 +192,14 @@ def _read_table(name: str, tokens: Sequence[Token], types: set[str]) -> Source:
         end = next((place for place, word in enumerate(words[1:], 1) if word in _AFTER_TYPE), len(words))
         written = " ".join(words[1:end]).replace(" (", "(").replace("( ", "(").replace(" )", ")").replace(" ,", ",")
         written = written.replace(" [", "[").replace("[ ", "[").replace(" ]", "]").replace(" <", "<").replace("< ", "<")
-        type_ = type_named(written.replace(" >", ">")) or (
-            STRING if written.rpartition(".")[2].strip() in types else None
-        )
-        if type_ is None:
-            left_out.append((part[0].text, f"has type {written}, which is not handled"))
+        own = written.rpartition(".")[2].strip() in known.types
+        named = written.replace(" >", ">")
+        named = _LONG_NAMES.get(named, named) if known.dialect is SqlDialect.POSTGRES else named
+        facts = ColumnFacts(part[0].text, named, own, True, False, None, None)
+        if facts.type is None:
+            left_out.append((facts.name, f"has type {written}, which is not handled"))
             continue
-        columns.append(SourceColumn(part[0].text, type_, origin_type=origin_type_named(written)))
+        columns.append(SourceColumn(facts.name, facts.type, origin_type=facts.origin_type))
         keys += [words[0]] if "primary" in words[end:] else []
     return Source(
         *(name, SourceKind.TABLE, "here", tuple(keys), tuple(columns), None, None, False, False, None, None, None),
@@ -206,9 +210,14 @@ def _read_table(name: str, tokens: Sequence[Token], types: set[str]) -> Source:
 
 def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """What commas separate in the parentheses that open with the first token."""
-    depth, current = 0, list[Token]()
+    depth, angles, current = 0, 0, list[Token]()
+    before = ""
     for token in tokens:
-        depth += (token.text in ("(", "<")) - (token.text in (")", ">"))
+        opens = token.text == "<" and before in _WITH_ANGLES
+        closes = min(angles, len(token.text)) if set(token.text) == {">"} else 0
+        angles += opens - closes
+        depth += (token.text == "(") - (token.text == ")") + opens - closes
+        before = token.text.lower()
         if depth == 0 or (depth == 1 and token.text == ","):
             if current:
                 yield current

@@ -13,3 +13,4 @@ CREATE TABLE orders (
     CONSTRAINT orders_pkey PRIMARY KEY (id)
 );
 INSERT INTO orders VALUES (1, 1, 2.50, 'open; not paid', now());
+CREATE TABLE visits (id uuid NOT NULL PRIMARY KEY, at timestamp, stay interval, opened time, PRIMARY_CONTACT text);

@@ -6,6 +6,7 @@ SELECT customer_id, regr_count(total, id) AS n, try_sum(id) AS s FROM orders GRO
 SELECT id FROM orders TABLESAMPLE BERNOULLI (10);
 SELECT idd FROM orders;
 SELECT place FROM customers;
+SELECT id, at AT TIME ZONE 'Europe/Paris' AS there, PRIMARY_CONTACT FROM visits GROUP BY id;
 SELECT FROM WHERE;
 DROP TABLE orders;
 CREATE TABLE orders (nr int);
