@@ -139,8 +139,8 @@ def service_api(host: ServiceHost, token: str) -> FastAPI:
     )
     _open_routes(api, host)
     private = APIRouter(dependencies=[Depends(allowed)], responses=NEEDS_TOKEN)
-    _reading_routes(private, host)
-    _acting_routes(private, host)
+    for add_routes in (_view_routes, _plan_routes, _device_routes, _history_routes, _acting_routes):
+        add_routes(private, host)
     api.include_router(private)
     answer_errors(api)
     return api
@@ -168,7 +168,7 @@ def _open_routes(api: FastAPI, host: ServiceHost) -> None:
         return HTMLResponse(documentation_page(describe_service(api)))
 
 
-def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
+def _view_routes(api: APIRouter, host: ServiceHost) -> None:
     @api.get("/status", summary="Lags, violations, costs, replication slots")
     def status() -> dict[str, Any]:
         return host.status()
@@ -205,6 +205,8 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
         lines: Iterator[str] = (json.dumps(change, ensure_ascii=False) + "\n" for change in found)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Upto": str(upto)})
 
+
+def _plan_routes(api: APIRouter, host: ServiceHost) -> None:
     @api.get("/plan", summary="The running plan, as a plan document")
     def plan() -> JSONResponse:
         from headrace.app.planning import plan_document
@@ -215,6 +217,8 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
     def why(name: str) -> JSONResponse:
         return JSONResponse(explain_name(host, name))
 
+
+def _device_routes(api: APIRouter, host: ServiceHost) -> None:
     @api.get("/devices", summary="Devices: who is online, what each runs and sends, and what the router has counted")
     def devices() -> JSONResponse:
         return JSONResponse(host.devices.tell_devices())
@@ -225,6 +229,8 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
     def device_plan(device: str) -> JSONResponse:
         return JSONResponse(host.devices.tell_plan(device))
 
+
+def _history_routes(api: APIRouter, host: ServiceHost) -> None:
     @api.get("/audit", summary="Which promises were broken, and what contracts cost")
     def audit() -> dict[str, Any]:
         return host.audit()
