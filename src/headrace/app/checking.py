@@ -63,8 +63,8 @@ def check_project(directory: Path, environment: Mapping[str, str], connect: bool
     refusals = (
         problem
         for view in catalogue.views.values()
-        if isinstance(view.query, Refusal)
-        for problem in _refusals(catalogue, view, view.query)
+        if (refusal := _refusal_of(view)) is not None
+        for problem in _refusals(catalogue, view, refusal)
     )
     problems = tuple(dict.fromkeys((*refusals, *catalogue.problems, *_check_near_sources(catalogue, environment))))
     declared = (view for view in catalogue.views.values() if name_of_view(view.name) == view.name)
@@ -88,6 +88,12 @@ def _report(view: View) -> ViewReport:
     from headrace.plan.canonical.fingerprint import fingerprint_of
 
     return ViewReport(view.name, fields_of(view.query), fingerprint_of(view.query), view.reads, None)
+
+
+def _refusal_of(view: View) -> Refusal | None:
+    """Why a view is not maintained, or not recomputed though contracts ask for it."""
+    found = view.query if isinstance(view.query, Refusal) else view.recomputed
+    return found if isinstance(found, Refusal) else None
 
 
 def _refusals(catalogue: Catalogue, view: View, refusal: Refusal) -> tuple[Problem, ...]:

@@ -6,13 +6,14 @@ Spark evaluates the text. Refused is what would not give the same answer to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from headrace.declare.query.answer import WINDOWS, Answers
 from headrace.declare.query.environment import Books, Declared, Environment
+from headrace.declare.query.event_tables import REFUSED as EVENT_TABLES
 from headrace.declare.query.known_functions import KNOWN, NONDETERMINISTIC, TABLE_FUNCTIONS
 from headrace.declare.query.queries import read_query
 from headrace.declare.query.report import Report, refuse
@@ -28,7 +29,7 @@ from headrace.model.catalogue import Contract, PythonFunction, Refresh, Refusal,
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql, nearest_name
 from headrace.model.full_query import FullQuery
 from headrace.model.names import full_name
-from headrace.model.relation import Field, Relation, fields_of, scans_of
+from headrace.model.relation import Field, Relation, fields_of, scans_of, stamps_of
 from headrace.model.types import INTERVALS, NULL
 
 NOW = frozenset(("now", "current_timestamp", "current_date", "curdate", "unix_timestamp"))
@@ -110,6 +111,8 @@ class FullViewReader:
     def recomputed(self, view: View) -> FullQuery | Refusal:
         """Raises InputError for mistakes after what is not maintained, where nobody has looked yet."""
         declared = Declared(self.sources, self.functions, lambda *_: None, tuple(self.texts))
+        if isinstance(view.query, Relation) and stamps_of(view.query):
+            return _refuse_history(view)
         try:
             text, tree = self._parse_view(view.name)
         except UnsupportedSql as error:
@@ -123,6 +126,7 @@ class FullViewReader:
         try:
             for inner, query in self._all(declared, text, tree):
                 _refuse_open(inner, query, self.functions)
+            _refuse_events(text, reads, self.sources)
             if not reads:
                 _never("select without from", text.origin, "read the values from a source")
         except UnsupportedSql as error:
@@ -194,6 +198,12 @@ class FullViewReader:
         return tuple(Field(column.name, column.value.type) for column in columns)
 
 
+def _refuse_history(view: View) -> Refusal:
+    message = f'view "{view.name}" is not recomputed: it depends on when rows came, which its sources do not tell'
+    problem = Problem(message, view.declared_at, "leave out `refresh`, or set it to `incremental`")
+    return Refusal("history of a source", (problem,))
+
+
 def _find_sources(query: Relation) -> tuple[str, ...]:
     return tuple(sorted({scan.source for scan in scans_of(query)}))
 
@@ -228,6 +238,13 @@ def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunc
                 _never("several time windows", text.at(node), "group in one query for each window")
             case exp.Anonymous():
                 _refuse_function(text, node, functions)
+
+
+def _refuse_events(text: Text, reads: Collection[str], sources: Mapping[str, Source]) -> None:
+    stream = next((name for name in sorted(reads) if sources[name].joins_as_of_event), None)
+    if stream is not None and len(reads) > 1:
+        hint = f'stream "{stream}" joins tables as of its events, and sources hold only what is there now'
+        _never(EVENT_TABLES, text.origin, hint)
 
 
 def _is_ordered(query: exp.Expr | None) -> bool:

@@ -48,6 +48,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -114,6 +115,8 @@ class _Deltas:
                 return self._regroup(relation, tuple(key.expr for key in relation.keys))
             case TopK() | Over() | Sessions():
                 return self._regroup(relation, relation.partition)
+            case Stamped():
+                raise AssertionError("what came when is not known of tables")
             case Matching():
                 raise AssertionError("the delta of a delta")
 

@@ -26,6 +26,7 @@ from headrace.model.bad_row import BadRow
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import Expr
 from headrace.model.relation import (
+    BEGINNING,
     Aggregate,
     Distinct,
     Filter,
@@ -37,6 +38,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -120,12 +122,10 @@ def _weigh_rows(relation: Relation, inputs: tuple[ZSet, ...], around: Surroundin
             return ((row, 1) for row, _ in bag(inputs[0], relation))
         case Aggregate():
             return aggregate(relation, inputs[0], around)
-        case Windows():
-            return _windows(relation, inputs[0], around)
+        case Windows() | Unfold() | Stamped():
+            return _repeat(relation, inputs[0], around)
         case Sessions():
             return find_sessions(relation, inputs[0], around)
-        case Unfold():
-            return _unfold(relation, inputs[0])
         case TopK():
             return top_k(relation, inputs[0], around)
         case Over():
@@ -168,6 +168,16 @@ def _project(relation: Projection, input_: ZSet, around: Surroundings) -> Iterat
     return ((make(row), weight) for row, weight in input_.items())
 
 
+def _repeat(relation: Windows | Unfold | Stamped, input_: ZSet, around: Surroundings) -> Iterator[tuple[Row, int]]:
+    match relation:
+        case Windows():
+            return _windows(relation, input_, around)
+        case Unfold():
+            return _unfold(relation, input_)
+        case Stamped():
+            return _stamp(relation, input_, around)
+
+
 def _windows(relation: Windows, input_: ZSet, around: Surroundings) -> Iterator[tuple[Row, int]]:
     time_of = value_of(relation.time, names_of(relation.input), around)
     for row, weight in input_.items():
@@ -192,6 +202,12 @@ def _unfold(relation: Unfold, input_: ZSet) -> Iterator[tuple[Row, int]]:
         if relation.outer and longest == 0:
             made = tuple(None if position in arrays else value for position, value in enumerate(row))
             yield (made if relation.place is None else (*made, None)), weight
+
+
+def _stamp(relation: Stamped, input_: ZSet, around: Surroundings) -> Iterator[tuple[Row, int]]:
+    """Changes of a table that was never looked at before: all of its rows."""
+    time = BEGINNING if relation.from_beginning else around.now
+    return (((*row, time), weight) for row, weight in input_.items())
 
 
 def _element(array: tuple[Value, ...], place: int) -> Value:

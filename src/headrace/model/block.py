@@ -115,11 +115,21 @@ class Unfolding:
 
 
 @dataclass(frozen=True, slots=True)
+class Stamp:
+    """Changes get the time at which they came as a column (`relation.Stamped`)."""
+
+    time: str
+    from_beginning: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Derivation:
     """Every other operator. Distinct, topk, sessions and window read the core's `columns` (named expressions over it),
     and all that the `calls` of a window read is among these; the joins read two inputs and `on`; union_all reads for
     each input its `columns` (one tuple per input, equal names), and only passes their changes on, each row as often as
-    `unfold` says. Recompute reads all rows of its inputs, whichever have changed."""
+    `unfold` says, or with the time that `stamp` asks for. Recompute reads all rows of its inputs, whichever have
+    changed.
+    """
 
     kind: DerivationKind
     columns: tuple[tuple[Output, ...], ...] = ()
@@ -134,6 +144,7 @@ class Derivation:
     session: SessionGap | None = None
     unfold: Unfolding | None = None
     calls: tuple[WindowCall, ...] = ()
+    stamp: Stamp | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@
     Sessions            rows with their sessions         TopK        first rows of each partition
     UnionAll            rows of all inputs               Unfold      one row per element of arrays
     Over                each row with what window functions make of the rows around it
+    Stamped             rows of a source with the time of their change
 
 Rows are bags: duplicates count. An aggregate without keys has exactly one row, also over nothing. `ORDER BY` has no
 operator: a view is a bag. HAVING is a Filter above an Aggregate. Names of fields are unique within a relation. Deltas
@@ -14,6 +15,7 @@ operator: a view is a bag. HAVING is a Filter above an Aggregate. Names of field
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -248,6 +250,24 @@ class Unfold:
     outer: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """Every change of a source's rows, with the time at which it came in the field `time`, which is added last.
+
+    A row that goes does not take away the one that came: it is there with the opposite weight and a time of its own. So
+    the rows up to an instant add up to what the source held then. Rows that are there when this is first computed came
+    then, or, `from_beginning`, have always been there. It depends on when rows came, not only on which there are.
+    """
+
+    input: Relation
+    time: str
+    from_beginning: bool
+
+
+BEGINNING = dt.datetime(1, 1, 1)
+"""Before every event."""
+
+
 class Ranking(StrEnum):
     ROW_NUMBER = "row_number"
     RANK = "rank"
@@ -438,6 +458,7 @@ Relation = (
     | Windows
     | Sessions
     | Unfold
+    | Stamped
     | TopK
     | Over
     | Negate
@@ -477,6 +498,8 @@ def fields_of(relation: Relation) -> tuple[Field, ...]:
             )
         case Windows() | Sessions():
             return (*fields_of(relation.input), Field(relation.start, TIMESTAMP), Field(relation.end, TIMESTAMP))
+        case Stamped(input_, time):
+            return (*fields_of(input_), Field(time, TIMESTAMP))
         case Unfold(input_, columns, place):
             own = () if place is None else (Field(place, BIGINT),)
             return (*unfold_fields(fields_of(input_), columns), *own)
@@ -499,6 +522,12 @@ def unfold_fields(fields: tuple[Field, ...], columns: tuple[str, ...]) -> tuple[
         return Field(field.name, field.type.element)
 
     return tuple(map(unfold, fields))
+
+
+def stamps_of(relation: Relation) -> tuple[Stamped, ...]:
+    """What depends on when rows came: the rest follows from the rows that sources hold."""
+    own = (relation,) if isinstance(relation, Stamped) else ()
+    return (*own, *(stamp for input_ in inputs_of(relation) for stamp in stamps_of(input_)))
 
 
 def scans_of(relation: Relation) -> tuple[Scan, ...]:

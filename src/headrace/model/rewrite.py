@@ -19,6 +19,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -70,7 +71,7 @@ def with_expressions(relation: Relation, change: Callable[[Expr], Expr]) -> Rela
             )
         case Matching(_, _, pairs, on):
             return replace(relation, keys=tuple((change(a), change(b)) for a, b in pairs), on=change(on))
-        case Scan() | UnionAll() | Distinct() | Unfold() | Negate():
+        case Scan() | UnionAll() | Distinct() | Unfold() | Stamped() | Negate():
             return relation
 
 

@@ -28,6 +28,7 @@ from headrace.model.relation import (
     RowEdge,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -87,9 +88,8 @@ def _line(relation: Relation) -> str:
             return _windows(relation)
         case Sessions():
             return _sessions(relation)
-        case Unfold(_, columns, place, outer):
-            numbered = "" if place is None else f" with {place}"
-            return f"unfold{' outer' if outer else ''} {', '.join(columns)}{numbered}"
+        case Unfold() | Stamped():
+            return _repeated(relation)
         case TopK():
             return _top(relation)
         case Over():
@@ -99,6 +99,13 @@ def _line(relation: Relation) -> str:
         case Matching(_, _, keys, on):
             pairs = ", ".join(f"{show_expr(a)} <=> {show_expr(b)}" for a, b in keys)
             return f"matching {pairs}".rstrip() + ("" if on == TRUE else f" on {show_expr(on)}")
+
+
+def _repeated(relation: Unfold | Stamped) -> str:
+    if isinstance(relation, Stamped):
+        return f"changes with {relation.time}" + (" from the beginning" if relation.from_beginning else "")
+    numbered = "" if relation.place is None else f" with {relation.place}"
+    return f"unfold{' outer' if relation.outer else ''} {', '.join(relation.columns)}{numbered}"
 
 
 def _scan(scan: Scan) -> str:

@@ -212,6 +212,8 @@ def _derive(top: Derivation) -> Json:
     if top.unfold is not None:
         args["unfold"] = list(top.unfold.columns)
         args |= {"place": top.unfold.place, "outer": top.unfold.outer}
+    if top.stamp is not None:
+        args |= {"stamp": top.stamp.time, "from_beginning": top.stamp.from_beginning}
     if top.on is not None:
         args["on"] = _write_expression(top.on)
     if top.limit is not None:

@@ -127,7 +127,7 @@ class DerivedInput:
 class DeriveStep:
     """Every other operator: `keys` has, per input, the expressions by which rows concern each other.
 
-    `state` is the private log of a top-k, or of window functions.
+    `state` is the private log of a top-k, of window functions, or of the times at which changes came.
     """
 
     inputs: tuple[DerivedInput, ...]
@@ -244,6 +244,15 @@ class Program:
                 wanted.add(name)
                 todo.extend(self.tasks[name].reads)
         return [name for name in self.tasks if name in wanted]
+
+    def remembered(self, vertices: Collection[str], but: Collection[str] = ()) -> dict[str, str]:
+        """States of vertices, but some, that hold what no source tells any more, when changes came; with the vertex."""
+        steps = ((name, self.tasks[name].step) for name in vertices if name in self.tasks and name not in but)
+        return {
+            step.state: name
+            for name, step in steps
+            if isinstance(step, DeriveStep) and step.derivation.stamp is not None and step.state is not None
+        }
 
     def imports_of(self, vertices: Collection[str]) -> list[str]:
         """What vertices, and all they are made from here, read of other sites."""

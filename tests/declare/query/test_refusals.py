@@ -51,7 +51,17 @@ REFUSED = [
     ('function: to_timestamp with "ww"', "SELECT »to_date(note, 'yyyy-ww') AS x FROM orders"),
     ("function: rlike", "SELECT id FROM orders WHERE »note RLIKE note"),
     ("interval column", "SELECT »paid - paid AS x FROM orders"),
-    ("join as of the event", "SELECT c.id FROM »calls k JOIN customers c ON c.id = k.customer"),
+    ("join as of the event", "SELECT c.id FROM customers c LEFT JOIN »calls k ON c.id = k.customer"),
+    ("join as of the event", "SELECT id FROM customers WHERE id IN (SELECT customer FROM »calls)"),
+    (
+        "join as of the event",
+        "SELECT 1 AS one FROM »calls k JOIN (SELECT customer, count(*) AS n FROM orders GROUP BY customer) o "
+        "ON o.customer = k.customer",
+    ),
+    (
+        "join as of the event",
+        "SELECT c.id FROM (SELECT DISTINCT customer FROM »calls) k JOIN customers c ON c.id = k.customer",
+    ),
     ("nondeterministic function: rand", "SELECT id FROM orders WHERE »rand() < 0.1"),
     ("nondeterministic function: uuid", "SELECT »uuid() AS x FROM orders"),
     ("now() as a value", "SELECT »now() AS x FROM orders"),

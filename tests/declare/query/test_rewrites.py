@@ -42,6 +42,7 @@ WRITTEN_INSTEAD = {
     "FROM orders",
     "lateral join": "SELECT o.id, l.x FROM orders o LEFT JOIN LATERAL (SELECT max(price) AS x FROM items i "
     "WHERE i.order_id = o.id) l ON TRUE",
+    "join as of the event": "SELECT k.customer, c.id FROM calls k LEFT JOIN customers c ON c.id = k.customer",
     "now() as a value": "SELECT id, date_trunc('minute', now()) AS m, current_date AS d, "
     "paid > now() - INTERVAL '7 days' AS recent FROM orders",
     "pivot": "SELECT sum(total) FILTER (WHERE customer = 1) AS one, sum(total) FILTER (WHERE customer = 2) AS two "

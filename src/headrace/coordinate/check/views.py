@@ -17,7 +17,7 @@ from headrace.model.errors import ConnectError, EvaluationError
 from headrace.model.log import NEVER, Commit, Log
 from headrace.model.notes import Halted, ViewDiffers, note_keys, read_note
 from headrace.model.plan import ContractPlan
-from headrace.model.relation import Relation, scans_of
+from headrace.model.relation import Relation, scans_of, stamps_of
 from headrace.run.check.check_view import ROWS_AT_ONCE, CheckedView, HeldLog
 from headrace.run.check.held_source import find_base
 from headrace.run.check.mend import Mend, choose_mend
@@ -36,6 +36,7 @@ log = logging.getLogger("headrace.service")
 
 IN_FULL = "only Spark can evaluate its query; it is evaluated anew whenever a source changes"
 TOO_LARGE = "its query reads {rows:,} rows and cannot be evaluated in parts; `headrace audit --recompute` compares it"
+OF_HISTORY = "it depends on when rows came, and sources tell only what is there now"
 ELSEWHERE = 'it reads source "{}" of site "{}"; `headrace audit --recompute` compares it'
 
 
@@ -56,6 +57,8 @@ class ViewChecks:
         name = serving_log(state.program, entry)
         if not isinstance(query, Relation):
             return record.begin(now, "").end(now, CheckFinding.UNCHECKED, IN_FULL)
+        if stamps_of(query):
+            return record.begin(now, "").end(now, CheckFinding.UNCHECKED, OF_HISTORY)
         elsewhere = _find_elsewhere(state, query)
         if elsewhere is not None:
             return record.begin(now, "").end(now, CheckFinding.UNCHECKED, elsewhere)

@@ -44,7 +44,7 @@ from headrace.model.log import Log
 from headrace.model.names import name_of_view
 from headrace.model.notes import SourceMissed, SourceStopped, note_keys, read_notes
 from headrace.model.plan import ContractPlan
-from headrace.model.relation import Field, Output, Relation
+from headrace.model.relation import Field, Output, Relation, stamps_of
 from headrace.run.capture.spool import spool_log
 from headrace.run.check.held_source import find_base
 from headrace.run.compile.columns import serving_log, view_outputs
@@ -63,6 +63,7 @@ BEHIND = "what was captured of it did not reach the moment of the comparison"
 ELSEWHERE = (
     'it reads source "{}" of site "{}"; `headrace audit --recompute` compares it where the project is coordinated'
 )
+OF_HISTORY = "it depends on when rows came, and its sources tell only what they hold now"
 MOVED_ON = "it changed before it could be read, each time; try again when there are fewer writes"
 
 
@@ -185,6 +186,9 @@ class Comparison:
 
     def why_view_not(self, contract: ContractPlan) -> str | None:
         """Why there are no rows of a view that could be compared; None if there are, or may be about to."""
+        query = self._query(contract.view)
+        if isinstance(query, Relation) and stamps_of(query):
+            return OF_HISTORY
         log = serving_log(self.reader.program, contract)
         waits_for = waiting_for(self.reader.program, halted := read_halted(self.reader.ledger)).get(log)
         if waits_for is not None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from headrace.declare.query.constants import decide_sources
 from headrace.declare.query.environment import Environment
+from headrace.declare.query.event_tables import join_as_of_events
 from headrace.declare.query.now import is_time_filter
 from headrace.declare.query.report import refuse
 from headrace.declare.query.streams import StreamCheck
@@ -42,6 +43,7 @@ def finish(relation: Relation, environment: Environment) -> Relation:
             _check_time(node, environment)
         used |= _check_names(node, environment)
     StreamCheck(environment).flow(relation)
+    relation = join_as_of_events(relation, environment)
     return rebuilt(relation, lambda node: _without_unused_rank(node, used))
 
 

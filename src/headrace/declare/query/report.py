@@ -25,8 +25,8 @@ REFUSALS: Mapping[str, str] = {
     "function: NAME": "docs/sql.md lists the functions that are maintained",
     "grouping sets": "at most 64 sets are maintained: name those that are needed in GROUPING SETS",
     "interval column": "give the number of seconds or days: unix_timestamp(b) - unix_timestamp(a), datediff(b, a)",
-    "join as of the event": "tables are joined as they are when rows are pushed: leave out `joins: as_of_event`, and "
-    "keep the values of that time in the stream",
+    "join as of the event": "a stream that `joins: as_of_event` joins tables that are filtered or joined with each "
+    "other: group and rank afterwards, and keep only rows of the stream without a partner",
     "lateral join": "write a query: LATERAL (SELECT ...)",
     "nondeterministic function: NAME": "a maintained view may depend only on its sources",
     "now() as a value": "it would change all rows at every instant: take date_trunc('minute', now()), current_date, or "

@@ -40,13 +40,10 @@ _BELOW, _ABOVE = ("<", "<="), (">", ">=")
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """Whether rows are a stream's, which of their fields tell event time, and the alias of a stream among them that
-    asks for tables as of its events.
-    """
+    """Whether rows are a stream's, and which of their fields tell event time."""
 
     stream: bool
     times: frozenset[str]
-    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +61,15 @@ class StreamCheck:
                 return self.flow(input_, (*known, *conjuncts(predicate)))
             case Projection(input_, outputs):
                 inner = self.flow(input_)
-                return _Flow(inner.stream, _find_timed(outputs, inner.times), inner.as_of)
+                return _Flow(inner.stream, _find_timed(outputs, inner.times))
             case Windows() | Sessions():
                 input_, time = relation.input, relation.time
                 inner = self.flow(input_)
                 bounds = {relation.start, relation.end} if _tells(time, inner.times) else set()
-                return _Flow(inner.stream, inner.times | bounds, inner.as_of)
+                return _Flow(inner.stream, inner.times | bounds)
             case Unfold(input_, columns):
                 inner = self.flow(input_)
-                return _Flow(inner.stream, inner.times - set(columns), inner.as_of)
+                return _Flow(inner.stream, inner.times - set(columns))
             case Aggregate(input_, keys):
                 inner = self.flow(input_)
                 times = _find_timed(keys, inner.times)
@@ -92,16 +89,14 @@ class StreamCheck:
         source = self.environment.declared.sources.get(scan.source)
         if source is None or source.kind != SourceKind.STREAM:
             return _Flow(False, frozenset())
-        as_of = scan.alias if source.joins_as_of_event else None
-        return _Flow(True, frozenset((f"{scan.alias}.{source.time}",)) if source.time else frozenset(), as_of)
+        return _Flow(True, frozenset((f"{scan.alias}.{source.time}",)) if source.time else frozenset())
 
     def _union(self, inputs: Sequence[Relation]) -> _Flow:
         names = [[field.name for field in fields_of(input_)] for input_ in inputs]
         flows = [self.flow(input_) for input_ in inputs]
         told = [[name in flow.times for name in row] for row, flow in zip(names, flows, strict=True)]
         times = (name for name, *telling in zip(names[0], *told, strict=True) if all(telling))
-        as_of = next((flow.as_of for flow in flows if flow.as_of is not None), None)
-        return _Flow(any(flow.stream for flow in flows), frozenset(times), as_of)
+        return _Flow(any(flow.stream for flow in flows), frozenset(times))
 
     def _join(self, join: Join, known: Sequence[Expr]) -> _Flow:
         inner = join.kind == JoinKind.INNER
@@ -110,15 +105,12 @@ class StreamCheck:
         if left.stream and right.stream and not _is_bounded(parts, left.times, right.times):
             scan = next(node for node in nodes(join.right) if isinstance(node, Scan))
             refuse("stream-stream join without a window", self.environment.books.places[scan.alias])
-        as_of = (left.as_of if not right.stream else None) or (right.as_of if not left.stream else None)
-        if as_of is not None and not _is_constant(join.right) and not _is_constant(join.left):
-            refuse("join as of the event", self.environment.books.places[as_of])
         if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return left
-        return _Flow(left.stream or right.stream, left.times | right.times, left.as_of or right.as_of)
+        return _Flow(left.stream or right.stream, left.times | right.times)
 
 
-def _is_constant(relation: Relation) -> bool:
+def is_constant(relation: Relation) -> bool:
     """Whether rows are of no source: those of a filter that nothing passes."""
     kept = [node for node in nodes(relation) if isinstance(node, Filter) and node.predicate == FALSE]
     return len(kept) == sum(isinstance(node, Scan) for node in nodes(relation))

@@ -18,6 +18,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -66,7 +67,18 @@ def rebuilt(relation: Relation, change: Callable[[Relation], Relation]) -> Relat
             return change(replace(relation, left=rebuilt(left, change), right=rebuilt(right, change)))
         case UnionAll(inputs):
             return change(replace(relation, inputs=tuple(rebuilt(input_, change) for input_ in inputs)))
-        case Filter() | Projection() | Aggregate() | Windows() | Sessions() | Unfold() | TopK() | Over() | Distinct():
+        case (
+            Filter()
+            | Projection()
+            | Aggregate()
+            | Windows()
+            | Sessions()
+            | Unfold()
+            | TopK()
+            | Over()
+            | Distinct()
+            | Stamped()
+        ):
             return change(replace(relation, input=rebuilt(relation.input, change)))
         case Negate() | Matching():
             raise AssertionError(f"no SQL gives {type(relation).__name__}")

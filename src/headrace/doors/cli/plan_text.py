@@ -55,6 +55,8 @@ def step(plan: Plan, edge: Edge) -> str:
         case Operator.DERIVE if edge.is_recomputed:
             read = [name_dataset(vertex) for vertex in inputs if vertex.kind is VertexKind.RELATION]
             return f"recompute {name_of_view(output.stands_for or name_dataset(output))} in full from {', '.join(read)}"
+        case Operator.DERIVE if edge.derivation is not None and edge.derivation.stamp is not None:
+            return f"note when {name_dataset(inputs[0])} came"
         case Operator.DERIVE:
             kind = edge.derivation.kind if edge.derivation is not None else ""
             return f"derive ({kind}) {name_dataset(output)}{where}"

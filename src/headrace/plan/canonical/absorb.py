@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from headrace.model.expr import Expr, Literal, columns_of, rename_columns, substitute
 from headrace.model.relation import JoinKind
 from headrace.plan.canonical.drafts import (
+    Dated,
     Deduplicated,
     DraftCore,
     DraftQuery,
@@ -88,7 +89,7 @@ def _take(node: Node, predicate: Expr) -> Node | None:
             return (
                 replace(node, query=add_predicates(query, (predicate,))) if columns_of(predicate) <= node.kept else None
             )
-        case Windowed():
+        case Windowed() | Dated():
             return None
 
 

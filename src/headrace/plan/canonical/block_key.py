@@ -61,6 +61,7 @@ def _top_json(top: Aggregation | Derivation | None) -> Json:
                 "ranking": top.ranking.value if top.kind is DerivationKind.TOPK else None,
                 **({} if top.session is None else {"session": [expr_json(top.session.time), top.session.gap_ms]}),
                 **_unfold_json(top),
+                **({} if top.stamp is None else {"stamp": top.stamp.from_beginning}),
                 **({"calls": [window_json(call) for call in top.calls]} if top.calls else {}),
             }
 

@@ -20,6 +20,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -115,6 +116,8 @@ class _Block:
             case DerivationKind.UNION_ALL:
                 inputs = map(self._input, self.block.inputs)
                 parts = tuple(Projection(rows, cols) for rows, cols in zip(inputs, top.columns, strict=True))
+                if top.stamp is not None:
+                    return Stamped(parts[0], top.stamp.time, top.stamp.from_beginning)
                 if top.unfold is None:
                     return UnionAll(parts)
                 return Unfold(parts[0], top.unfold.columns, top.unfold.place, top.unfold.outer)

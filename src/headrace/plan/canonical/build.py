@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.model.block import Block, BlockInput, Derivation, DerivationKind, Unfolding
+from headrace.model.block import Block, BlockInput, Derivation, DerivationKind, Stamp, Unfolding
 from headrace.model.expr import Column, Expr, columns_of, conjunction, rename_columns, substitute
 from headrace.model.relation import JoinKind, Output, Scan
 from headrace.plan.canonical.assemble import (
@@ -24,6 +24,7 @@ from headrace.plan.canonical.assemble import (
 )
 from headrace.plan.canonical.block_key import block_json, fingerprint_of_block
 from headrace.plan.canonical.drafts import (
+    Dated,
     Deduplicated,
     DraftCore,
     DraftQuery,
@@ -78,6 +79,8 @@ def build(query: DraftQuery, salt: str) -> Built:
             return _build_union(node, outputs, salt)
         case Unfolded():
             return _build_unfolded(node, outputs, salt)
+        case Dated():
+            return _build_dated(node, outputs, salt)
         case Windowed():
             raise AssertionError("windows are spread before nodes are read")
 
@@ -110,11 +113,11 @@ def _build_core(core: DraftCore, readers: Iterable[Expr], finish: Callable[[Rena
 
 
 def _build_node(alias: str, node: Node, read: frozenset[str], salt: str) -> Built:
-    """All fields of a group-by or distinct, so that readers of different ones share it; of others those that are
-    read.
+    """All fields of a group-by or distinct, so that readers of different ones share it, and of all changes of a source;
+    of others those that are read.
     """
     whole = query_of_node(node, alias)
-    if isinstance(node, Grouped | Deduplicated):
+    if isinstance(node, Grouped | Deduplicated | Dated):
         return build(whole, salt)
     outputs = tuple(output for output in whole.outputs if columns_of(output.expr) <= read)
     return build(DraftQuery(whole.core, outputs), salt)
@@ -257,6 +260,18 @@ def _build_unfolded(node: Unfolded, outputs: Mapping[str, Expr], salt: str) -> B
     names = names if node.place is None else {**names, node.place: arrays[-1]}
     unfold = Unfolding(tuple(column.name for column in unfolded), place, node.outer)
     top = Derivation(DerivationKind.UNION_ALL, ((*kept, *unfolded),), unfold=unfold)
+    shown, shown_names = name_outputs({n: canonical(rename_columns(e, names)) for n, e in outputs.items()})
+    return Built(_block_of({alias: operand}, shown, top, values.values(), salt), shown_names, operand.inner)
+
+
+def _build_dated(node: Dated, outputs: Mapping[str, Expr], salt: str) -> Built:
+    operand = _operand(node.query, salt)
+    (alias,) = _aliases((operand,))
+    values = {name: operand.at(alias, expr) for name, expr in operand.values.items()}
+    columns, names = name_outputs(values)
+    (time,) = unique_names(("time",), (column.name for column in columns))
+    top = Derivation(DerivationKind.UNION_ALL, (columns,), stamp=Stamp(time, node.from_beginning))
+    names = {**names, node.time: time}
     shown, shown_names = name_outputs({n: canonical(rename_columns(e, names)) for n, e in outputs.items()})
     return Built(_block_of({alias: operand}, shown, top, values.values(), salt), shown_names, operand.inner)
 

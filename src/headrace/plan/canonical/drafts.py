@@ -197,7 +197,16 @@ class Unfolded:
         return frozenset(self.query.values) - set(self.columns)
 
 
-Node = Grouped | Windowed | Deduplicated | Ranked | Framed | Sessioned | Sided | United | Unfolded
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """All changes of a source with their times: always of all its columns, so that whoever asks shares them."""
+
+    query: DraftQuery
+    time: str
+    from_beginning: bool
+
+
+Node = Grouped | Windowed | Deduplicated | Ranked | Framed | Sessioned | Sided | United | Unfolded | Dated
 
 
 def fields_of_node(node: Node) -> tuple[Field, ...]:
@@ -220,6 +229,8 @@ def fields_of_node(node: Node) -> tuple[Field, ...]:
             return (*_fields(left.outputs), *(_fields(right.outputs) if node.keeps_right else ()))
         case United(branches):
             return _fields(branches[0].outputs)
+        case Dated(query, time):
+            return (*_fields(query.outputs), Field(time, TIMESTAMP))
         case Unfolded(query, columns, place):
             own = () if place is None else (Field(place, BIGINT),)
             return (*unfold_fields(_fields(query.outputs), columns), *own)
@@ -285,7 +296,7 @@ def _scans_of(of: Scan | Node) -> tuple[Scan, ...]:
             return (*scans_below(left.core), *scans_below(right.core))
         case United(branches):
             return tuple(scan for branch in branches for scan in scans_below(branch.core))
-        case Windowed(query) | Unfolded(query):
+        case Windowed(query) | Unfolded(query) | Dated(query):
             return scans_below(query.core)
         case Grouped(core) | Deduplicated(core) | Ranked(core) | Framed(core) | Sessioned(core):
             return scans_below(core)

@@ -27,6 +27,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -36,6 +37,7 @@ from headrace.model.relation import (
 )
 from headrace.plan.canonical.drafts import (
     CoreInput,
+    Dated,
     Deduplicated,
     DraftCore,
     DraftQuery,
@@ -106,7 +108,7 @@ class _Flattener:
         )
         return DraftQuery(DraftCore((CoreInput(alias, scan),)), tuple(outputs))
 
-    def _node(self, relation: Distinct | Join | Over | Sessions | TopK | Unfold | UnionAll | Windows) -> Node:
+    def _node(self, relation: Distinct | Join | Over | Sessions | Stamped | TopK | Unfold | UnionAll | Windows) -> Node:
         match relation:
             case Join(kind, left, right, on):
                 return Sided(kind, self.whole(left), self.whole(right), conjuncts(on))
@@ -122,6 +124,8 @@ class _Flattener:
                 return Windowed(self.whole(input_), window)
             case Unfold(input_, columns, place, outer):
                 return Unfolded(self.whole(input_), columns, place, outer)
+            case Stamped(input_, time, from_beginning):
+                return Dated(self.whole(input_), time, from_beginning)
             case Distinct(input_):
                 query = self.whole(input_)
                 return Deduplicated(query.core, query.outputs)

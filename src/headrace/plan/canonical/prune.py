@@ -9,6 +9,7 @@ from headrace.model.expr import Expr, columns_of
 from headrace.model.relation import Output, Ranking, Scan
 from headrace.plan.canonical.drafts import (
     CoreInput,
+    Dated,
     Deduplicated,
     DraftCore,
     DraftQuery,
@@ -62,7 +63,7 @@ def _node(node: Node, read: set[str]) -> Node:
             return United(tuple(_only(branch, read) for branch in branches))
         case Unfolded(query, columns, place):
             return replace(node, query=_only(query, read | set(columns)), place=place if place in read else None)
-        case Windowed():
+        case Windowed() | Dated():
             return node
 
 

@@ -13,6 +13,7 @@ from headrace.model.expr import Expr
 from headrace.model.relation import Output, Scan
 from headrace.plan.canonical.absorb import absorb
 from headrace.plan.canonical.drafts import (
+    Dated,
     Deduplicated,
     DraftCore,
     DraftQuery,
@@ -112,6 +113,8 @@ def _with_inputs_settled(node: Node) -> Node:
             return replace(node, left=_settle_query(left), right=_settle_query(right))
         case United(branches):
             return United(tuple(map(_settle_query, branches)))
+        case Dated():
+            return node
         case Unfolded(query):
             return replace(node, query=_settle_query(query))
         case Windowed():

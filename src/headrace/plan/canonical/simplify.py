@@ -14,6 +14,7 @@ from headrace.model.relation import AggregateCall, AggregateFunction, JoinKind, 
 from headrace.plan.canonical.block_key import call_json, window_json
 from headrace.plan.canonical.drafts import (
     CoreInput,
+    Dated,
     Deduplicated,
     DraftCore,
     DraftQuery,
@@ -53,6 +54,8 @@ def simplify(node: Node, alias: str) -> DraftQuery:
             return _simplify_sided(node, alias)
         case United():
             return _simplify_united(node, alias)
+        case Dated():
+            return query_of_node(node, alias)
         case Unfolded():
             whole = query_of_node(node, alias)
             return nothing(whole) if is_nothing(node.query) else whole

@@ -35,6 +35,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -127,7 +128,7 @@ class _Lifting:
             case Filter(input_, predicate):
                 lifted = self.lift(input_)
                 return replace(lifted, relation=Filter(lifted.relation, predicate))
-            case Windows() | Unfold():
+            case Windows() | Unfold() | Stamped():
                 lifted = self.lift(view.input)
                 return replace(lifted, relation=replace(view, input=lifted.relation))
             case Projection(input_, outputs):

@@ -8,6 +8,7 @@ recomputed runs where relation and delta of all inputs are: the deltas tell whet
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
@@ -164,7 +165,7 @@ def _merge_at(search: Search, terms: Terms, left: int, right: int, site: int) ->
 def _find_derived(search: Search, inputs: tuple[int, ...]) -> CollectedDeltas:
     """All combinations of the inputs' states (for union all, of their deltas) at one site."""
     found = CollectedDeltas()
-    for site in range(search.terrain.size):
+    for site in _find_sites(search):
         tables = [_available(search, subset, site) for subset in inputs]
         rows, times, labels, rates = reduce(lambda a, b: _combine_inputs(search, a, b), tables)
         for rate_in in set(rates):
@@ -177,6 +178,15 @@ def _find_derived(search: Search, inputs: tuple[int, ...]) -> CollectedDeltas:
             chosen[:] = [row for row, wanted in zip(rows, some, strict=True) if wanted]
             found.add(here, step.time, here < 0, made, (Derived, (), chosen, here), search.fits(made, step.time))
     return found
+
+
+def _find_sites(search: Search) -> Iterable[int]:
+    """What came when is remembered where it comes from: it would be forgotten whenever a plan moved it."""
+    top = search.core.block.top
+    home = None
+    if isinstance(top, Derivation) and top.stamp is not None:
+        (home,) = {supply.whole.home for supply in search.supplies.values()}
+    return range(search.terrain.size) if home is None else (search.terrain.index[home],)
 
 
 def _derive_steps(search: Search, rate_in: Rate) -> OperatorAtSites:

@@ -24,6 +24,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -93,7 +94,7 @@ def _push(relation: Relation, name: str) -> ScanColumns:
             return tuple(column for one in inputs for column in _push(one, fields_of(one)[position].name))
         case Join():
             return _push_join(relation, name)
-        case Matching():
+        case Matching() | Stamped():
             return _none(relation)
 
 

@@ -63,9 +63,12 @@ def derive_step(known: Known, vertex: Vertex, edge: Edge) -> DeriveStep:
     inputs = tuple(_add_key(known, input_, key) for input_, key in zip(inputs, keys, strict=True))
     outputs = _outputs(planned)
     known.columns[vertex.id] = tuple(Field(output.name, output.expr.type) for output in outputs)
+    state = vertex.id + STATE
+    if derivation.stamp is not None:
+        known.states[vertex.id] = LogSpec(state, vertex.site, known.columns[vertex.id], has_contents=True)
+        return DeriveStep(inputs, derivation, keys, outputs, state)
     if derivation.kind not in (DerivationKind.TOPK, DerivationKind.WINDOW):
         return DeriveStep(inputs, derivation, keys, outputs)
-    state = vertex.id + STATE
     operator = top if derivation.kind is DerivationKind.TOPK else over
     key = LookupKey(operator.state_key(keys[0]))
     known.states[vertex.id] = LogSpec(state, vertex.site, operator.state_fields(derivation, keys[0]), (key,), True)

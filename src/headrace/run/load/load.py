@@ -152,10 +152,17 @@ class DatasetLoad:
             for input_ in step.inputs
             if input_.contents is not None
         )
-        return derive(step, changes, kept, self.t - 1, self.around)
+        return derive(step, changes, kept, self.t - 1, self.around, loads=True)
 
     def _derive_with_state(self, vertex: str, step: DeriveStep) -> pa.Table:
-        """All rows come at once, to partitions that are not there yet: nothing is read again."""
+        """All rows come at once, to partitions that are not there yet: nothing is read again. Of changes that came
+        before only the state knows when.
+        """
+        if step.derivation.stamp is not None:
+            assert step.state is not None, f'nobody remembers when changes of "{vertex}" came'
+            kept = self.kept(step.state)
+            self.states[vertex] = self._derive_rows(step) if kept is None else kept
+            return self.states[vertex]
         rows = self._read_rows(step.inputs[0].changes)
         if step.derivation.kind is DerivationKind.WINDOW:
             over = derive_over(step, rows, None, self.around)

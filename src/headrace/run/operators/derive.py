@@ -13,7 +13,10 @@ import pyarrow as pa
 
 from headrace.meaning.derive_keys import condition_of
 from headrace.meaning.scalar import NOTHING, Surroundings
-from headrace.model.block import DerivationKind
+from headrace.meaning.scalar_time import micros
+from headrace.model.block import DerivationKind, Stamp
+from headrace.model.relation import BEGINNING
+from headrace.model.types import TIMESTAMP
 from headrace.run.logs.key_index import KeyIndex
 from headrace.run.operators.expressions import column_of, with_outputs
 from headrace.run.operators.lookup import Lookup
@@ -26,6 +29,7 @@ from headrace.run.operators.top import Partitions, TopChanges, first_of_partitio
 from headrace.run.operators.unfold import unfold_rows
 from headrace.run.operators.window_parts import MARGIN
 from headrace.run.program import DeriveStep
+from headrace.run.rows.arrow import arrow_type
 from headrace.run.rows.changes import TIME, WEIGHT
 
 
@@ -35,14 +39,16 @@ def derive(
     contents: tuple[Lookup, ...],
     after: int,
     around: Surroundings = NOTHING,
+    *,
+    loads: bool = False,
 ) -> pa.Table:
     """Changes of the output, all later than `after`. Top-k and window functions have a state, and are derived below.
 
     `changes` are those of each input since then; `contents` (none for union all) find their rows by `step.keys`, with
-    their history.
+    their history. With `loads`, changes are all that the inputs hold when it is computed first.
     """
     if step.derivation.kind is DerivationKind.UNION_ALL:
-        return with_outputs(step.outputs, _unite_rows(step, changes, around), around)
+        return with_outputs(step.outputs, _unite_rows(step, changes, around, loads=loads), around)
     if step.derivation.kind is DerivationKind.SESSIONS:
         return with_outputs(step.outputs, derive_sessions(step, changes[0], contents[0], after, around), around)
     found = find_touched_keys(step.keys, changes, contents, after, around)
@@ -84,7 +90,7 @@ def derive_over(
     return replace(found, shown=with_outputs(step.outputs, found.shown, around))
 
 
-def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroundings) -> pa.Table:
+def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroundings, *, loads: bool) -> pa.Table:
     """Rows of all inputs by position, under the names of the first."""
     names = [column.name for column in step.derivation.columns[0]]
     tables = []
@@ -92,7 +98,18 @@ def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroun
         values = {name: column_of(column.expr, table, around) for name, column in zip(names, columns, strict=True)}
         tables.append(make_changes(values, table.column(TIME).to_numpy(), table.column(WEIGHT).to_numpy()))
     united = pa.concat_tables(tables)
+    if step.derivation.stamp is not None:
+        return _stamp_rows(step.derivation.stamp, united, loads=loads)
     return united if step.derivation.unfold is None else unfold_rows(step.derivation.unfold, united)
+
+
+def _stamp_rows(stamp: Stamp, changes: pa.Table, *, loads: bool) -> pa.Table:
+    """Changes with their times as a column. What is loaded may have been there since the beginning."""
+    if loads and stamp.from_beginning:
+        times = pa.array(np.full(changes.num_rows, micros(BEGINNING)))
+    else:
+        times = changes.column(TIME)
+    return changes.append_column(stamp.time, times.cast(arrow_type(TIMESTAMP)))
 
 
 def _derive_distinct(step: DeriveStep, found: TouchedKeys) -> pa.Table:

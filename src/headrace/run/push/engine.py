@@ -324,7 +324,8 @@ class Engine(Pusher):
 
         Vertices to be `rebuilt` are there already, and say why they are not right any more.
         """
-        logs = self.ledger.logs([*self.upstream(new), *self.program.imports_of(new)])
+        upstream = self.upstream(new)
+        logs = self.ledger.logs([*upstream, *self.program.imports_of(new), *self.program.remembered(upstream, new)])
         ahead = [name for name, log in logs.items() if log.base_t is not None and log.base_t > t]
         if ahead:
             raise RuntimeError(f'the contents of "{ahead[0]}" at the time of loading are gone')

@@ -112,7 +112,8 @@ class Exports:
         self._bring_sources(copy, t)
         self._move_cursor(copy, t)
         program = self._with(copy)
-        logs = engine.ledger.logs([*program.upstream([name]), *program.imports_of([name])])
+        upstream = program.upstream([name])
+        logs = engine.ledger.logs([*upstream, *program.imports_of([name]), *program.remembered(upstream)])
         return DatasetLoad(program, t, lambda vertex: self._read_kept(program, logs, vertex, t)).contents(name)
 
     def check_reader(self, name: str, site: str) -> None:
@@ -146,6 +147,9 @@ class Exports:
             raise NotThereYet(f"not everything that {name_id(copy.name)} is made of is captured that far")
         if any(times[name] < t for name in sources):
             engine.bring_sources(sources, t)
+        behind = [name for name in engine.program.remembered(needed).values() if times.get(name, t) < t]
+        if behind:
+            engine.bring_sources(behind, t)
 
     def _read_kept(self, program: Program, logs: Mapping[str, Log], vertex: str, t: int) -> pa.Table | None:
         log, spec = logs.get(vertex), program.logs[vertex]
@@ -153,7 +157,8 @@ class Exports:
             schema = schema_of(spec.columns)
             tables = [self.engine.store.read(log.site, piece.stored, schema.names) for piece in log.contents]
             return contents([schema.empty_table(), *tables], t)
-        if vertex in program.tasks and isinstance(program.tasks[vertex].step, Ingest):
+        is_state = log is not None and vertex not in program.tasks and vertex not in program.imports
+        if is_state or (vertex in program.tasks and isinstance(program.tasks[vertex].step, Ingest)):
             raise NotThereYet(f"rows of {name_id(vertex)} at that time are not kept any more: ask for a later time")
         if vertex in program.imports:
             assert self.engine.neighbours is not None, "nobody knows other sites"

@@ -290,6 +290,9 @@ class _Work:
         return derive(step, changes, kept, self.item.after, self.item.around), None
 
     def _derive_with_state(self, step: DeriveStep) -> tuple[pa.Table, pa.Table]:
+        if step.derivation.stamp is not None:
+            made, _ = self._derive_rows(step)
+            return made, made
         spec, (input_,) = self.item.task.state, step.inputs
         assert spec is not None, f'"{self.item.name}" has no state'
         states = self._key_index(spec.name, spec.keys[0], schema_of(spec.columns))
