@@ -11,13 +11,14 @@ import pytest
 import redis
 from redis.crc import key_slot
 
+from headrace.connect.redis import feed_read_scripts as reading
 from headrace.connect.redis import feed_scripts as scripts
 from headrace.connect.redis import feed_store
 from headrace.connect.redis.feed_store import RedisFeedReader, RedisFeedStore
 from headrace.run.feeds.batch import Flip
 from headrace.run.feeds.changes import StreamPlace
 from headrace.run.feeds.page import SECOND, PageRules, make_page
-from tests.connect.feed_world import PARTS, FeedWorld, Moment
+from tests.connect.feed_world import BEGIN, PARTS, FeedWorld, Moment
 from tests.connect.test_feed_stores import valkey_url
 
 __all__ = ["valkey_url"]
@@ -114,7 +115,8 @@ def use_everything(store: RedisFeedStore, reader: RedisFeedReader) -> None:
 def test_every_step_of_a_script_touches_keys_of_one_slot_and_whole_scripts_that_must_do_too(watched) -> None:
     watching, store, reader = watched
     use_everything(store, reader)
-    names = {text: name for name, text in vars(scripts).items() if isinstance(text, str)}
+    every_name = vars(scripts) | vars(reading)
+    names = {text: name for name, text in every_name.items() if isinstance(text, str)}
     every = {name for text, name in names.items() if text.startswith(scripts.PREAMBLE) and name != "PREAMBLE"}
     assert {names[script] for script, _ in watching.calls} == every, "every script is looked at"
     for script, commands in watching.calls:
@@ -140,3 +142,31 @@ def test_sizes_are_counted_in_steps_of_one_part_and_of_some_producers(watched, m
     sizes = store.sizes()
     assert (sizes.pairs, sizes.stored_ahead, sizes.entries, sizes.events) == (15, 15, 30, 800)
     assert max(len(commands) for _, commands in watching.calls) < 200
+
+
+def test_purging_takes_steps_of_some_versions(watched, monkeypatch) -> None:
+    monkeypatch.setattr(feed_store, "PURGED_AT_ONCE", 10)
+    watching, store, _ = watched
+    world = FeedWorld(3, 4)
+    for events in ({(f"p{n}", "a"): (world.t, None) for n in range(25)}, {}, {}):
+        world.change(Moment(events, {}), pause=60 * SECOND)
+        world.bring_events(store, world.t)
+        world.bring_parts(store, range(64), world.t)
+    watching.calls.clear()
+    assert store.purge() == 25
+    purged = [sum(key.endswith("}:b") for keys in commands for key in keys) for _, commands in watching.calls]
+    assert purged == [10, 10, 5]
+
+
+def test_counting_what_is_unread_looks_only_at_those_who_have_posted_since(watched) -> None:
+    watching, store, reader = watched
+    world, names = FeedWorld(3, 4), [f"p{number}" for number in range(300)]
+    events: dict[tuple[str, str], tuple[int, Any]] = {(who, "a"): (world.t, None) for who in names}
+    world.change(Moment({**events, ("p7", "b"): (world.t + SECOND, None)}, {("anna", who): False for who in names}))
+    world.bring_events(store, world.t)
+    world.bring_parts(store, PARTS, world.t)
+    assert reader.count_unread("anna") == 99
+    reader.mark_seen("anna", (BEGIN + 1, ""))
+    watching.calls.clear()
+    assert reader.count_unread("anna") == 1
+    assert len(watching.calls[0][1]) <= 10

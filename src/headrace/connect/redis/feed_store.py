@@ -16,6 +16,7 @@ import pyarrow as pa
 import redis
 from redis.exceptions import RedisError
 
+from headrace.connect.redis import feed_read_scripts as reading
 from headrace.connect.redis import feed_scripts as scripts
 from headrace.connect.redis.feed_meter import RedisFeedMeter
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
@@ -25,7 +26,7 @@ from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough
 from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_too_many
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
 
-EVENTS_AT_ONCE, PRODUCERS_AT_ONCE = 5_000, 1_000
+EVENTS_AT_ONCE, PRODUCERS_AT_ONCE, PURGED_AT_ONCE = 5_000, 1_000, 1_000
 ANSWER_WITHIN_S = 30.0
 EVENTS_NAME = "events"
 LAYOUT = 2
@@ -153,7 +154,12 @@ class RedisFeedStore(RedisFeed):
             self._run(scripts.FLIP, part=name_part(part), epoch=self._epoch, flips=rows)
 
     def purge(self) -> int:
-        return int(self._run(scripts.PURGE, parts=_all_parts(), kept=KEPT_AFTER_END))
+        """Some at a time: nobody waits for all of it."""
+        purged, some = 0, PURGED_AT_ONCE
+        while some == PURGED_AT_ONCE:
+            some = int(self._run(scripts.PURGE, parts=_all_parts(), kept=KEPT_AFTER_END, most=PURGED_AT_ONCE))
+            purged += some
+        return purged
 
     def sizes(self) -> FeedSizes:
         """Counts part by part: nobody waits for all of it. What changes meanwhile may be counted or not."""
@@ -221,12 +227,12 @@ class RedisFeedReader(RedisFeed):
             time, id_, producer = cursor.ceiling
             last = {name: (str(place[0]), place[1]) for name, place in cursor.shown.items()}
             said |= {"as_of": str(cursor.as_of), "ceiling": (str(time), id_, producer), "last": last}
-        t, *rows = self._run(scripts.PAGE, **said) or [None]
+        t, *rows = self._run(reading.PAGE, **said) or [None]
         return None if t is None else FeedRead(int(t), tuple(map(_entry, rows)))
 
     def read_changes(self, asked: Sequence[tuple[str, StreamPlace]]) -> Sequence[FeedChanges | None]:
         places = [(who, name_part(part_of(who)), str(one.t), *_tell_place(one)) for who, one in asked]
-        found = self._run(scripts.CHANGES, asked=places, kept=KEPT_AFTER_END)
+        found = self._run(reading.CHANGES, asked=places, kept=KEPT_AFTER_END)
         return [_read_changes(one) for one in found]
 
     def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
@@ -237,15 +243,16 @@ class RedisFeedReader(RedisFeed):
             "keep": keep,
         }
         said |= {} if floor is None else {"floor": (str(floor[0]), floor[1])}
-        found = self._run(scripts.ENDS, **said)
+        found = self._run(reading.ENDS, **said)
         return {producer: (int(ts), id_) for producer, ts, id_ in found[1:]} if found else None
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
-        return [_entry(row) for row in self._run(scripts.NEWEST, producers=list(producers), limit=limit)]
+        return [_entry(row) for row in self._run(reading.NEWEST, producers=list(producers), limit=limit)]
 
     def count_unread(self, consumer: str) -> int | None:
         part = name_part(part_of(consumer))
-        found = self._run(scripts.UNREAD, part=part, consumer=consumer, most=MOST_UNREAD)
+        walked = {"most_few": self.most_few, "steps": self.steps}
+        found = self._run(reading.UNREAD, part=part, consumer=consumer, most=MOST_UNREAD, **walked)
         return int(found[0]) if found else None
 
     def mark_seen(self, consumer: str, place: Place) -> None:
