@@ -18,7 +18,6 @@ from headrace.model.types import Row
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing.engines import difference
 from headrace.testing.tables import POOLS, SCHEMA
-from tests.declare.query.test_benchmarks import REFUSED
 from tests.queries.schemas import NEXMARK, TPCH, queries, understood
 
 if TYPE_CHECKING:
@@ -67,9 +66,8 @@ def test_results_of_benchmarks_have_the_types_that_spark_gives_them(spark: Spark
         columns = {column.name: column.type for column in source.columns}
         spark.createDataFrame(arrow_table(columns, [])).createOrReplaceTempView(name)
     for name, sql in queries(benchmark).items():
-        if (benchmark, name) not in REFUSED:
-            ours = [(field.name, str(field.type)) for field in fields_of(read_query(sql, sources))]
-            assert ours == spark.sql(sql).dtypes, name
+        ours = [(field.name, str(field.type)) for field in fields_of(read_query(sql, sources))]
+        assert ours == spark.sql(sql).dtypes, name
     for name in sources:
         spark.catalog.dropTempView(name)
 

@@ -112,6 +112,10 @@ def world_of(queries: Sequence[tuple[str, str | None]], folder: Path, target: st
     return EventWorld(plan, views, folder, plain=plain, over=over)
 
 
+def push_all(world: RunningWorld) -> None:
+    assert not [one for one in world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now)) if one.error]
+
+
 KEYS = st.sampled_from([0, 1, 2, 0, 1, 2, None])
 
 
@@ -194,10 +198,6 @@ def test_later_changes_of_a_table_change_nothing_and_late_rows_meet_what_was_the
     world.capture({"clicks": ZSet([((4, 1, at(changed + 5)), 1), ((5, 1, at(world.now)), 1)])})
     push_all(world)
     assert rows_of(world) == {(1, 10), (2, 20), (3, 10), (4, 20)}
-
-
-def push_all(world: RunningWorld) -> None:
-    assert not [one for one in world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now)) if one.error]
 
 
 def rows_of(world: RunningWorld) -> set[Row]:

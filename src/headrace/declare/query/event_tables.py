@@ -91,7 +91,7 @@ class _AsOfEvents:
                 return self._join(relation)
             case UnionAll(inputs):
                 return self._union(relation, [self.read(input_).project(fields_of(input_)) for input_ in inputs])
-            case Filter(input_) | Windows(input_) | Unfold(input_):
+            case Filter(input_) | Windows(input_) | Unfold(input_) | Stamped(input_):
                 read = self.read(input_)
                 return replace(read, relation=with_inputs(relation, (read.relation,)))
             case Aggregate(input_):
@@ -99,7 +99,7 @@ class _AsOfEvents:
             case Distinct(input_) | TopK(input_) | Over(input_) | Sessions(input_):
                 read = self.read(input_).project(fields_of(input_))
                 return replace(read, relation=with_inputs(relation, (read.relation,)))
-            case Stamped() | Negate() | Matching():
+            case Negate() | Matching():
                 raise AssertionError(f"no SQL gives {type(relation).__name__}")
 
     def _scan(self, scan: Scan) -> _Events:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.declare.query.arrivals import window_by_arrival
 from headrace.declare.query.constants import decide_sources
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.event_tables import join_as_of_events
@@ -35,6 +36,7 @@ def finish(relation: Relation, environment: Environment) -> Relation:
         hint = f"{steps} joins, groupings and unions are nested, including those of views; at most "
         refuse("deep nesting", environment.text.origin, f"{hint}{MOST_NESTED} are maintained")
     if not environment.in_full:
+        relation = rebuilt(relation, lambda node: window_by_arrival(node, environment))
         relation = rebuilt(relation, lambda node: settle_time(node, environment))
     relation = decide_sources(relation, environment)
     used: set[str] = set()

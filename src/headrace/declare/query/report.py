@@ -31,7 +31,8 @@ REFUSALS: Mapping[str, str] = {
     "nondeterministic function: NAME": "a maintained view may depend only on its sources",
     "now() as a value": "it would change all rows at every instant: take date_trunc('minute', now()), current_date, or "
     "a comparison: ts > now() - INTERVAL '7 days'",
-    "processing time": "rows do not tell when they were processed: use the time of the event, window(ts, '10 seconds')",
+    "processing time": "only rows of a stream have one time at which they came: take a column with a time, "
+    "window(ts, '10 seconds')",
     "pivot": "write one aggregate with FILTER (WHERE ...) for each column",
     "recursive query": "views cannot read themselves",
     "scalar subquery without aggregate": "give its column a type: CAST(... AS ...)",

@@ -27,6 +27,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     Sessions,
+    Stamped,
     TopK,
     Unfold,
     UnionAll,
@@ -81,7 +82,7 @@ class StreamCheck:
                 return self._join(relation, known)
             case UnionAll(inputs):
                 return self._union(inputs)
-            case Distinct(input_):
+            case Distinct(input_) | Stamped(input_):
                 return self.flow(input_)
         raise AssertionError(f"no SQL gives {type(relation).__name__}")
 
