@@ -16,50 +16,50 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from bench.workloads.wide_area_sql import SITES, SOURCES
+from bench.workloads.wide_area import make_network
+from bench.workloads.wide_area_sql import LINKS, SITES
 from headrace.declare.units import BANDWIDTH, LATENCY, read_amount
 
 Ends = tuple[str, str]
-NETWORKS = ("ample", "tight", "changing")
+NETWORKS = ("ample", "tight", "scarce", "changing")
 AMPLE = 2e6
-STREAM = 36_000.0
-"""Bytes/s that a copy of a whole stream of tweets takes at 30 a second; other rates scale."""
+NARROW = 0.01 * 8000 / 360
+"""What is left of each link of the modelled network, times the share of its tweets. A hundredth at 360 tweets/s: about
+as many of the copies that NET makes fit as on the measured network.
+"""
 DROPS, DROPS_TO = ("ohio", "virginia"), 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class RealNetwork:
     """Bytes/s that `tc` lets through, and seconds one way, by link; of a network that changes, one link drops for a
-    while.
+    while. Plans know of latencies; packets are delayed only if `delays`, as that takes a process for each link.
     """
 
     name: str
     rates: Mapping[Ends, float]
     latency_s: Mapping[Ends, float] = field(default_factory=dict)
     changes: bool = False
+    delays: bool = False
 
 
 def make_real_network(name: str, tweets: float) -> RealNetwork:
     rates = make_rates("tight" if name == "changing" else name, tweets)
-    return RealNetwork(name, rates, changes=name == "changing")
+    latency = make_network(1).latency
+    return RealNetwork(name, rates, {ends: latency[ends] for ends in LINKS}, changes=name == "changing")
 
 
 def make_rates(network: str, tweets: float) -> dict[Ends, float]:
-    """Bytes/s that `tc` lets through, by link.
+    """Bytes/s that `tc` lets through, by link; only those that queries may use are narrow.
 
-    On the tight one, a whole stream of tweets fits once over each link that leaves a source, and little more; the link
-    that Ireland has to Tokyo is too narrow for even one, so that whoever shares what is there waits for it.
+    The tight ones are those of the modelled network, narrower. Of the scarce one, those between compute sites carry a
+    few results each: whoever shares what is elsewhere, without a look at links, waits for them.
     """
     rates = {(a, b): AMPLE for a in SITES for b in SITES if a != b}
     if network == "ample":
         return rates
-    stream = STREAM * tweets / 30.0
-    factors = {"virginia": 1.9, "london": 1.6, "tokyo": 1.3}
-    for source in SOURCES:
-        for site, factor in factors.items():
-            rates[source, site] = factor * stream
-    rates["ireland", "tokyo"] = 0.5 * stream
-    return rates
+    found = make_network(1)
+    return rates | {ends: found.bandwidth[ends] * NARROW * tweets / 8000 for ends in LINKS}
 
 
 def read_real_network(path: Path) -> RealNetwork:
@@ -77,7 +77,7 @@ def read_real_network(path: Path) -> RealNetwork:
                 latency_s[ends] = _read(link["latency"], LATENCY)
     if unknown:
         raise SystemExit(f"{path}: there is no {', '.join(dict.fromkeys(unknown))}; sites are {', '.join(SITES)}")
-    return RealNetwork(path.stem, rates, latency_s)
+    return RealNetwork(path.stem, rates, latency_s, delays=True)
 
 
 def _ends_of(link: Mapping[str, Any]) -> tuple[Ends, ...]:

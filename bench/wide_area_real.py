@@ -9,8 +9,8 @@ streams times the share of the time by which its view advances: 1 if it keeps up
 event time, as `status` tells it. A query is interrupted if it kept its promise before another one came or went, and
 then did not.
 
-The model says what links carry and which share of each copy gets through, from the plan document of each mode. How many
-bytes are sent for one that is planned is measured in the first run and holds for all others.
+The model says what links carry and which share of each copy gets through, from the plan and from what sites have
+measured of it: rates of sources, sizes of results, and bytes that a row takes on its way (`wide_area_model.py`).
 
 On a network that changes, a link drops after a quarter of the time and is back after a half.
 
@@ -25,7 +25,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +42,7 @@ from bench.wide_area_links import (
     make_real_network,
     read_real_network,
 )
+from bench.wide_area_model import SENT_SHARE, predict_measured
 from bench.wide_area_tables import PAPER, RealRun, network_lines, run_lines
 from bench.workloads.wide_area_sql import (
     QUERIES,
@@ -54,14 +55,12 @@ from bench.workloads.wide_area_sql import (
     write_project,
 )
 from bench.world_of_sites import WorldOfSites, why_impossible
-from headrace.plan.wide_area.fluid import max_min_fair
+from headrace.coordinate.measured import read_measured
 
 OURS = "ours"
 MODES = ("default", "net", "mqo", "sana", "no-share", "strict-share", "max-share", OURS)
 STARTED_WITHIN_S, APPLIED_WITHIN_S, SETTLED_WITHIN_S = 240.0, 300.0, 60.0
 GOES_OVER_LATER = "has not gone over to the plan"
-SENT_SHARE = 0.8
-"""Bytes sent for each that is planned, until it is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +70,9 @@ class RealSettings:
     queries: Sequence[str] = tuple(QUERIES)
     pause_s: float = 10.0
     together: bool = False
-    seconds: float = 40.0
+    seconds: float = 60.0
     freshness: str = "6 s"
-    tweets: float = 30.0
+    tweets: float = 360.0
     posts: Path | None = None
     network: Path | None = None
 
@@ -93,10 +92,12 @@ def add_real_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--queries", nargs="+", choices=tuple(QUERIES), default=usual.queries)
     parser.add_argument("--network", type=Path, default=usual.network, help="a file with links, in place of --networks")
     parser.add_argument("--pause", type=float, default=usual.pause_s, help="seconds between queries")
-    parser.add_argument("--together", action="store_true", help="all queries are there before the first tweet")
+    parser.add_argument(
+        "--together", action="store_true", help="all queries are there before the first tweet, and stay"
+    )
     parser.add_argument("--seconds", type=float, default=usual.seconds, help="of measurement, for each mode")
     parser.add_argument("--freshness", default=usual.freshness, help="a time, or streaming")
-    parser.add_argument("--tweets", type=float, default=usual.tweets, help="a second, at each source")
+    parser.add_argument("--tweets", type=float, default=usual.tweets, help="a second, at all sources together")
     parser.add_argument(
         "--posts", type=Path, default=usual.posts, help="a folder with tweets_*.parquet; without it texts are generated"
     )
@@ -125,21 +126,16 @@ def run_real(settings: RealSettings) -> None:
     if impossible is not None:
         raise SystemExit(f"no networks can be made here: {impossible}")
     texts = [] if settings.posts is None else read_texts(settings.posts)
-    print(f"{len(SITES)} sites, {settings.tweets:g} tweets/s at each of {len(SOURCES)},", end=" ")
+    print(f"{len(SITES)} sites, {settings.tweets:g} tweets/s at {len(SOURCES)} of them,", end=" ")
     print(f"{len(settings.queries)} queries {settings.pause_s:g} s apart,")
     print(f"freshness {settings.freshness}, {settings.seconds:g} s of measurement;", end=" ")
     print(f"texts: {f'{len(texts)} of real tweets' if texts else 'generated'};")
     print(f"{os.cpu_count()} cores that others use too")
-    share, is_known = SENT_SHARE, False
     for network in find_networks(settings):
         runs: dict[str, RealRun] = {}
         for mode in settings.modes:
-            runs[mode] = _run_mode(settings, network, mode, texts, share)
-            planned = sum(runs[mode].planned.values())
-            if not is_known and planned:
-                share, is_known = runs[mode].bytes_s / planned, True
-                print(f"bytes sent for each that is planned: {share:.2f}, from this run")
-            print("\n".join(run_lines(network.name, mode, runs[mode], share)), flush=True)
+            runs[mode] = _run_mode(settings, network, mode, texts)
+            print("\n".join(run_lines(network.name, mode, runs[mode])), flush=True)
         print("\n".join(network_lines(network.name, runs)), flush=True)
     for line in PAPER:
         print(line)
@@ -151,11 +147,11 @@ def find_networks(settings: RealSettings) -> list[RealNetwork]:
     return [make_real_network(name, settings.tweets) for name in settings.networks]
 
 
-def _run_mode(settings: RealSettings, network: RealNetwork, mode: str, texts: Sequence[str], share: float) -> RealRun:
-    declared = {ends: size / share for ends, size in network.rates.items()}
+def _run_mode(settings: RealSettings, network: RealNetwork, mode: str, texts: Sequence[str]) -> RealRun:
+    declared = {ends: size / SENT_SHARE for ends, size in network.rates.items()}
     with ExitStack() as ending:
         root = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="wide-")))
-        links = WorldOfSites([COORDINATOR, *SITES], dict(network.latency_s))
+        links = WorldOfSites([COORDINATOR, *SITES], dict(network.latency_s) if network.delays else {})
         world = SitesWorld(root, ending.enter_context(links), {})
         for ends, size in network.rates.items():
             world.network.set_rate(*ends, size)
@@ -188,22 +184,31 @@ def _run_mode(settings: RealSettings, network: RealNetwork, mode: str, texts: Se
 
         for number in range(len(there), len(settings.queries)):
             change(settings.queries[: number + 1])
-        run = _measure(settings, world, network, share)
-        for number in reversed(range(1, len(settings.queries))):
+        run = _measure(settings, world, network)
+        for number in () if settings.together else reversed(range(1, len(settings.queries))):
             change(settings.queries[:number])
         return replace(run, interrupted=find_interrupted(watch.samples, turns))
 
 
 def _apply(world: SitesWorld, queries: Sequence[str]) -> None:
-    """Has queries run that a mode has no room for. A site that cannot go over yet tries again by itself."""
-    words = ["apply", str(world.project), "--json", *(word for name in queries for word in ("--force", name))]
+    """Has queries run, also those that a mode has no room for."""
+    refused = _apply_forcing(world, ())
+    if refused:
+        _apply_forcing(world, refused)
+
+
+def _apply_forcing(world: SitesWorld, forced: Sequence[str]) -> tuple[str, ...]:
+    """Those that are refused. A site that cannot go over yet tries again by itself."""
+    words = ["apply", str(world.project), "--json", *(word for name in forced for word in ("--force", name))]
     command = world.network.command(COORDINATOR, [*HEADRACE, *words])
     done = subprocess.run(command, env=world.environment, capture_output=True, text=True, timeout=APPLIED_WITHIN_S)
-    if done.returncode not in (0, 1):
+    if done.returncode in (0, 1) and done.stdout.startswith("{"):
+        return tuple(one["contract"] for one in json.loads(done.stdout)["rejected"])
+    if GOES_OVER_LATER not in done.stdout:
         logs = {site: world.folder_of(site).root / "service.log" for site in SITES}
         said = "".join(f"\n{site}:\n{_find_failure(log)}" for site, log in logs.items() if log.exists())
-        if GOES_OVER_LATER not in done.stdout:
-            raise RuntimeError(f"apply: {done.stdout[-2000:]}{done.stderr[-2000:]}{said}")
+        raise RuntimeError(f"apply: {done.stdout[-2000:]}{done.stderr[-2000:]}{said}")
+    return ()
 
 
 def _is_joined(world: SitesWorld) -> bool:
@@ -237,7 +242,7 @@ def _contracts(world: SitesWorld) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in status["contracts"]}
 
 
-def _measure(settings: RealSettings, world: SitesWorld, network: RealNetwork, share: float) -> RealRun:
+def _measure(settings: RealSettings, world: SitesWorld, network: RealNetwork) -> RealRun:
     time.sleep(settings.pause_s)
     lags, counted, began = _read_lags(world), _count(world), time.monotonic()
     if network.changes:
@@ -249,26 +254,24 @@ def _measure(settings: RealSettings, world: SitesWorld, network: RealNetwork, sh
     else:
         time.sleep(settings.seconds)
     passed_s, last, after = time.monotonic() - began, _read_lags(world), _count(world)
-    known = _contracts(world)
-    plan = json.loads((world.project / ".headrace" / "plan.json").read_text())
-    status = world.read_status(COORDINATOR) or {}
-    throughput, predicted = dict[str, float](), predict_shares(plan, network.rates, share)
-    for name in settings.queries:
-        wanted = sum(settings.rates.of(stream) for stream in find_sources_of(name))
-        if name in last:
-            grown = last[name] - lags.get(name, last[name])
-            throughput[name] = wanted * min(1.0, max(0.0, 1.0 - grown / passed_s))
-        else:
-            throughput[name] = 0.0
-        predicted[name] = wanted * predicted.get(name, 0.0)
+    known, status = _contracts(world), world.read_status(COORDINATOR) or {}
+    folder = world.folder_of(COORDINATOR)
+    running, measured = folder.running(), read_measured(folder)
+    assert running is not None and measured is not None
+    model = predict_measured(running, measured, network.rates)
+    wanted = {name: sum(map(settings.rates.of, find_sources_of(name))) for name in settings.queries}
+    throughput = dict.fromkeys(settings.queries, 0.0)
+    for name in last:
+        grown = last[name] - lags.get(name, last[name])
+        throughput[name] = wanted[name] * min(1.0, max(0.0, 1.0 - grown / passed_s))
     return RealRun(
         sent={ends: (after[ends] - counted[ends]) / passed_s for ends in after},
-        planned={_ends(link): float(size) for link, size in plan["totals"].get("link", {}).items()},
+        modelled=model.sent,
         throughput=throughput,
-        predicted={name: predicted[name] for name in settings.queries},
+        predicted={name: wanted[name] * model.shares.get(name, 0.0) for name in settings.queries},
         latency_s={name: one["latency_s"] for name, one in known.items() if one.get("latency_s") is not None},
         interrupted=(),
-        refused=tuple(one["contract"] for one in plan["rejected"]),
+        refused=tuple(one.contract for one in running.rejected),
         moves=len(status.get("moves", ())),
         answered=len(last),
     )
@@ -280,28 +283,3 @@ def _read_lags(world: SitesWorld) -> dict[str, float]:
 
 def _count(world: SitesWorld) -> dict[Ends, int]:
     return {(a, b): world.network.count_bytes(a, b) for a in SITES for b in SITES if a != b}
-
-
-def _ends(link: str) -> Ends:
-    src, _, dst = link.partition(">")
-    return src, dst
-
-
-def predict_shares(plan: Mapping[str, Any], rates: Mapping[Ends, float], share: float) -> dict[str, float]:
-    """Of each contract the share that gets through: the least over its copies, which share links fairly."""
-    sites = {one["id"]: one["site"] for one in plan["vertices"]}
-    flows: dict[Ends, dict[tuple[str, ...], float]] = {}
-    for edge in plan["edges"]:
-        if edge["op"] == "copy":
-            ends = sites[edge["in"][0]], sites[edge["out"]]
-            flows.setdefault(ends, {})[edge["id"],] = edge["bytes_per_s"] * share
-    achieved = {
-        key: got / wanted[key] if wanted[key] else 1.0
-        for ends, wanted in flows.items()
-        for key, got in max_min_fair(wanted, rates[ends]).items()
-    }
-    found = {one["id"]: 1.0 for one in plan["contracts"]}
-    for edge in plan["edges"]:
-        for contract in edge["serves"] if (edge["id"],) in achieved else ():
-            found[contract] = min(found[contract], achieved[edge["id"],])
-    return found

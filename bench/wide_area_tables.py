@@ -32,7 +32,7 @@ class RealRun:
     """Of one mode on one network: bytes/s by link, records/s, mean latency and longest lag of queries."""
 
     sent: Mapping[Ends, float]
-    planned: Mapping[Ends, float]
+    modelled: Mapping[Ends, float]
     throughput: Mapping[str, float]
     predicted: Mapping[str, float]
     latency_s: Mapping[str, float]
@@ -56,20 +56,20 @@ class RealRun:
         return statistics.median(self.latency_s.values()) if self.latency_s else float("nan")
 
 
-def run_lines(network: str, mode: str, run: RealRun, share: float) -> Iterator[str]:
-    predicted, planned = sum(run.predicted.values()), sum(run.planned.values()) * share
+def run_lines(network: str, mode: str, run: RealRun) -> Iterator[str]:
+    predicted, planned = sum(run.predicted.values()), sum(run.modelled.values())
     yield f"\n{network}, {mode}: latency {run.latency:.1f} s in the middle of {len(run.latency_s)}, {run.moves} moves"
     yield f"  records/s {run.total:8.0f}   model {predicted:8.0f}   {_error(predicted, run.total)}"
     yield f"  kB/s      {run.bytes_s / 1e3:8.1f}   model {planned / 1e3:8.1f}   {_error(planned, run.bytes_s)}"
-    yield from _link_lines(run, share)
+    yield from _link_lines(run)
     for what, names in (("interrupted", run.interrupted), ("refused", run.refused)):
         if names:
             yield f"  {what}: {', '.join(names)}"[:80]
 
 
-def _link_lines(run: RealRun, share: float) -> Iterator[str]:
+def _link_lines(run: RealRun) -> Iterator[str]:
     """Bytes of each link by the kernel and by the model; small links together."""
-    modelled = {ends: size * share for ends, size in run.planned.items()}
+    modelled = run.modelled
     links = sorted({*run.sent, *modelled}, key=lambda ends: (-run.sent.get(ends, 0.0), ends))
     least = SMALL * max(run.bytes_s, sum(modelled.values()))
     large = [ends for ends in links if max(run.sent.get(ends, 0.0), modelled.get(ends, 0.0)) >= least]

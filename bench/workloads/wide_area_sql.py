@@ -1,9 +1,12 @@
-"""Sana's twelve queries as SQL, over streams of tweets that arise at three sites, with results at three others.
+"""Sana's twelve queries as SQL, over streams of tweets that arise at six sites, with results at four others.
 
-Smaller than the paper's setting so that two cores carry it: three of six source sites, three of eight compute sites,
-and no static tables; what those would add to a row (gender, age group, sentiment) is computed from it. Queries keep
-what the paper's keep: some need most of a tweet, others a few fields. Q1 and Q7 read streams of their own and share
-nothing.
+A twentieth of the paper's setting, so that two cores carry it: of its 8000 tweets/s, and of what its links carry. Four
+of its eight compute sites, and no static tables: what those would add to a row (gender, age group, sentiment) is
+computed from it. Each query reads the 4 to 6 sites that it reads in the modelled workload (`wide_area.py`), and is sent
+what its operators are sent: four whole tweets as they were decoded, whichever fields they group by, and three times two
+the same few fields. Q1 and Q7 read streams of their own and share nothing, as in the paper (Fig. 8b).
+
+Rows go from sources to compute sites, and between these. Sources compute for nobody but themselves.
 """
 
 from __future__ import annotations
@@ -20,16 +23,24 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-SOURCES = ("ohio", "ireland", "seoul")
-COMPUTE = ("virginia", "london", "tokyo")
+from bench.workloads.wide_area import AMERICAS_AND_IRELAND, REQUESTS, TWEET_SHARE
+
+SOURCES = tuple(TWEET_SHARE)
+COMPUTE = ("virginia", "london", "tokyo", "singapore")
 SITES = (*SOURCES, *COMPUTE)
+LINKS = tuple((a, b) for a in SITES for b in COMPUTE if a != b)
+"""(from, to) of all that queries may send rows over."""
 PROFILE = 900
 """Bytes of a profile before it is written as text: they cannot be compressed."""
-FILES_EVERY_S = 0.5
+FILES_EVERY_S = 1.0
 WORDS = "match fight ring bank note queue news goal rain train vote film song game team city".split()
 
-COLUMNS = "{id: bigint, ts: timestamp, uid: bigint, lang: string, country: string, hashtag: string," + (
-    " retweet_of: bigint, text: {type: string, width: 120}, profile: {type: string, width: 1200}}"
+USERS, PLACES, HASHTAGS, TOPICS, LANGUAGES = 5_000, 4_000, 3_000, 16, 5
+COLUMNS = (
+    f"{{id: bigint, ts: timestamp, uid: {{type: bigint, distinct: {USERS}}},"
+    f" lang: {{type: string, width: 2, distinct: {LANGUAGES}}}, place: {{type: string, width: 5, distinct: {PLACES}}},"
+    f" hashtag: {{type: string, width: 5, distinct: {HASHTAGS}}}, retweet_of: {{type: bigint, distinct: 500}},"
+    " text: {type: string, width: 70}, profile: {type: string, width: 1200}}"
 )
 
 
@@ -37,65 +48,84 @@ def unite(columns: str, sites: Sequence[str] = SOURCES, where: str = "", stream:
     return " UNION ALL ".join(f"SELECT {columns} FROM {stream}_{site}{where}" for site in sites)
 
 
-FULL = "ts, uid, lang, country, hashtag, text, profile"
-MINUTE = "date_trunc('minute', ts)"
+def without(site: str) -> tuple[str, ...]:
+    return tuple(one for one in SOURCES if one != site)
+
+
+DECODED = "uid, lang, place, hashtag, text, profile"
+PEOPLE, RETWEETED = "uid, place, hashtag", "uid, place, retweet_of"
+SIZES = (
+    "count(*) AS n, count(place) AS placed, count(hashtag) AS tagged, max(uid) AS newest,"
+    " sum(length(text) + length(profile)) AS size"
+)
+"""What four queries tell of each group: it takes all of a tweet, so that they are sent the same rows."""
+RETWEETS = " WHERE retweet_of IS NOT NULL"
 
 QUERIES: Mapping[str, tuple[str, str]] = {
     "Q1": (
-        "london",
-        f"SELECT text AS topic, count(*) AS n FROM ({unite('text', ('ohio',), stream='packed')}) GROUP BY text",
+        "virginia",
+        f"SELECT text AS topic, count(*) AS n FROM ({unite('text', AMERICAS_AND_IRELAND, stream='packed')})"
+        " GROUP BY text",
     ),
-    "Q2": ("tokyo", f"SELECT lang, count(*) AS n, sum(length(profile)) AS size FROM ({unite(FULL)}) GROUP BY lang"),
+    "Q2": ("singapore", f"SELECT lang, place, {SIZES} FROM ({unite(DECODED)}) GROUP BY lang, place"),
     "Q3": (
         "tokyo",
-        "SELECT hashtag, country, count(*) AS n FROM"
-        f" ({unite('hashtag, country', where=' WHERE hashtag IS NOT NULL')}) GROUP BY hashtag, country",
+        "SELECT hashtag, place, count(*) AS n, count(uid) AS people FROM"
+        f" ({unite(PEOPLE, without('seoul'))}) GROUP BY hashtag, place",
     ),
     "Q4": (
-        "virginia",
-        f"SELECT uid % 3 AS gender, country, count(*) AS n FROM ({unite('uid, country')}) GROUP BY uid % 3, country",
+        "singapore",
+        "SELECT uid % 3 AS gender, place, count(*) AS n, count(hashtag) AS tagged FROM"
+        f" ({unite(PEOPLE)}) GROUP BY uid % 3, place",
     ),
     "Q5": (
-        "tokyo",
-        "SELECT uid % 7 AS age_group, lang, count(*) AS n, sum(length(profile)) AS size FROM"
-        f" ({unite(FULL, ('ohio', 'ireland'))}) GROUP BY uid % 7, lang",
+        "singapore",
+        f"SELECT uid % 7 AS age_group, lang, place, {SIZES} FROM ({unite(DECODED, AMERICAS_AND_IRELAND)})"
+        " GROUP BY uid % 7, lang, place",
     ),
     "Q6": (
         "virginia",
-        "SELECT uid % 3 AS gender, lang, count(*) AS n FROM"
-        f" ({unite('uid, lang', where=' WHERE retweet_of IS NOT NULL')}) GROUP BY uid % 3, lang",
+        "SELECT uid % 3 AS gender, place, count(*) AS n, max(retweet_of) AS newest FROM"
+        f" ({unite(RETWEETED, without('sao_paulo'), RETWEETS)}) GROUP BY uid % 3, place",
     ),
     "Q7": (
         "london",
         "SELECT client % 24 AS region, count(*) AS n FROM"
-        f" ({unite('client', ('seoul',), stream='requests')}) GROUP BY client % 24",
+        f" ({unite('client', tuple(REQUESTS), stream='requests')}) GROUP BY client % 24",
     ),
     "Q8": (
         "virginia",
-        "SELECT hashtag, lang, count(*) AS n, max(length(profile)) AS longest FROM"
-        f" ({unite(FULL, ('ohio', 'seoul'))}) GROUP BY hashtag, lang ORDER BY n DESC LIMIT 20",
+        f"SELECT hashtag, lang, {SIZES} FROM ({unite(DECODED, ('ohio', 'oregon', 'seoul', 'mumbai'))})"
+        " GROUP BY hashtag, lang ORDER BY n DESC LIMIT 20",
     ),
     "Q9": (
         "virginia",
-        f"SELECT country, max(text) AS text, count(*) AS n FROM ({unite('country, text')}) GROUP BY country",
+        f"SELECT place, max(text) AS text, count(*) AS n FROM ({unite('place, text')}) GROUP BY place",
     ),
     "Q10": (
         "tokyo",
-        "SELECT retweet_of, country, count(*) AS n FROM"
-        f" ({unite('retweet_of, country', where=' WHERE retweet_of IS NOT NULL')})"
-        " GROUP BY retweet_of, country ORDER BY n DESC LIMIT 20",
+        "SELECT retweet_of, place, count(*) AS n, max(uid) AS newest FROM"
+        f" ({unite(RETWEETED, without('ireland'), RETWEETS)})"
+        " GROUP BY retweet_of, place ORDER BY n DESC LIMIT 20",
     ),
     "Q11": (
-        "london",
-        "SELECT hashtag, sum(length(text) % 5 - 2) AS sentiment, sum(length(profile)) AS size FROM"
-        f" ({unite(FULL, ('ohio', 'ireland'))}) GROUP BY hashtag",
+        "singapore",
+        f"SELECT hashtag, lang, sum(length(text) % 5 - 2) AS sentiment, {SIZES}"
+        f" FROM ({unite(DECODED, AMERICAS_AND_IRELAND)}) GROUP BY hashtag, lang",
     ),
     "Q12": (
-        "london",
-        f"SELECT country, sum(length(text) % 5 - 2) AS sentiment FROM ({unite('country, text')}) GROUP BY country",
+        "tokyo",
+        "SELECT place, sum(length(text) % 5 - 2) AS sentiment FROM"
+        f" ({unite('place, text', without('mumbai'))}) GROUP BY place",
     ),
 }
 """Where each result is, and what it is."""
+
+STREAMS = (
+    *(("tweets", site) for site in SOURCES),
+    *(("packed", site) for site in AMERICAS_AND_IRELAND),
+    *(("requests", site) for site in REQUESTS),
+)
 
 
 def find_sources_of(query: str) -> tuple[str, ...]:
@@ -103,19 +133,21 @@ def find_sources_of(query: str) -> tuple[str, ...]:
     return tuple(f"{stream}_{site}" for stream, site in STREAMS if f"FROM {stream}_{site}" in QUERIES[query][1])
 
 
-STREAMS = (*(("tweets", site) for site in SOURCES), ("packed", "ohio"), ("requests", "seoul"))
-
-
 @dataclass(frozen=True, slots=True)
 class WideRates:
-    """Rows a second at each site."""
+    """Rows a second: of tweets at all sites together, divided as in the modelled workload. Other streams are as much
+    slower than there.
+    """
 
-    tweets: float = 30.0
-    packed: float = 20.0
-    requests: float = 40.0
+    tweets: float = 360.0
 
     def of(self, stream: str) -> float:
-        return float(getattr(self, stream.partition("_")[0]))
+        kind, _, site = stream.partition("_")
+        match kind:
+            case "requests":
+                return self.tweets * REQUESTS[site] / 8 / 8000.0
+            case _:
+                return self.tweets * TWEET_SHARE[site]
 
 
 def write_project(
@@ -133,20 +165,21 @@ def write_project(
         old.unlink()
     mode = [] if wide_area is None else [f"wide_area: {wide_area}"]
     lines = ["project: wide", *mode, "sites:", *(f"  {site}: {{cpu: 0.001 $/core-hour}}" for site in SITES), "links:"]
-    for (src, dst), size in sorted(bandwidth.items()):
+    for src, dst in LINKS:
+        size = bandwidth[src, dst]
         latency = 1e3 * (latency_s or {}).get((src, dst), 0.005)
         link = f"from: {src}, to: {dst}, bandwidth: {size:.0f} B/s, latency: {latency:g} ms, price: 1 $/GB"
         lines.append(f"  - {{{link}}}")
     lines.append("sources:")
     shapes = {
         "tweets": COLUMNS,
-        "packed": "{id: bigint, ts: timestamp, text: {type: string, width: 12}}",
+        "packed": f"{{id: bigint, ts: timestamp, text: {{type: string, width: 5, distinct: {TOPICS}}}}}",
         "requests": "{id: bigint, ts: timestamp, client: bigint}",
     }
     for stream, site in STREAMS:
-        path = f"${{WIDE_DATA}}/{stream}_{site}"
+        path, rate = f"${{WIDE_DATA}}/{stream}_{site}", rates.of(f"{stream}_{site}")
         lines.append(
-            f"  {stream}_{site}: {{kind: stream, at: {site}, time: ts, retention: 1 h, rate: {rates.of(stream)} /s,"
+            f"  {stream}_{site}: {{kind: stream, at: {site}, time: ts, retention: 1 h, rate: {rate:g} /s,"
             f' columns: {shapes[stream]}, files: {{path: "{path}", format: jsonl}}}}'
         )
     lines.append("contracts:")
@@ -159,7 +192,7 @@ def write_project(
 
 @dataclass
 class TweetWriter:
-    """Adds a file to each stream twice a second. `texts` are those of real tweets, where there are some."""
+    """Adds a file to each stream every second. `texts` are those of real tweets, where there are some."""
 
     folder: Path
     rates: WideRates
@@ -190,7 +223,7 @@ class TweetWriter:
             number += 1
             now = datetime.datetime.now(datetime.UTC).isoformat()
             for stream, site in STREAMS:
-                due = round(self.rates.of(stream) * number * FILES_EVERY_S)
+                due = round(self.rates.of(f"{stream}_{site}") * number * FILES_EVERY_S)
                 rows = [json.dumps(row) for row in self._rows(rng, stream, range(written[stream, site], due), now)]
                 written[stream, site] = due
                 target = self.folder / f"{stream}_{site}" / f"{number:07}.jsonl"
@@ -209,10 +242,10 @@ class TweetWriter:
                 yield {
                     "id": number,
                     "ts": now,
-                    "uid": rng.randrange(5_000),
+                    "uid": rng.randrange(USERS),
                     "lang": rng.choice(("en", "en", "es", "pt", "tr", "hi")),
-                    "country": f"c{rng.randrange(40)}",
-                    "hashtag": rng.choice(WORDS) if rng.random() < 0.4 else None,
+                    "place": f"c{rng.randrange(PLACES)}",
+                    "hashtag": f"h{rng.randrange(HASHTAGS)}" if rng.random() < 0.4 else None,
                     "retweet_of": rng.randrange(500) if rng.random() < 0.32 else None,
                     "text": text[:280],
                     "profile": base64.b64encode(rng.randbytes(PROFILE)).decode(),

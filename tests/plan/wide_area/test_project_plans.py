@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,6 +108,60 @@ def test_a_placement_that_is_too_late_is_refused_with_its_critical_path():
     assert refused.fastest_cp_s is not None
     assert refused.fastest_cp_s > 0.45
     assert '"net"' in refused.detail
+
+
+def test_one_that_is_forced_is_placed_by_its_mode_however_late_it_is():
+    catalogue = with_contracts(shop(), [wanted("bought", "asia", 0.9)])
+    forced = {name: replace(one, forced=True) for name, one in catalogue.contracts.items()}
+    plan = planned(replace(catalogue, contracts=forced), WideArea.NET)
+    assert not plan.rejected
+    (late,) = plan.contracts
+    assert late.critical_path_s > 0.45
+    assert check_document(document_of(plan)) == []
+
+
+def streams_of_two_sites(into_sources: bool) -> Catalogue:
+    """Two views of the same rows of two sites, wanted at two others; the link between those is narrow."""
+    project = Project("streams", headroom={"cpu": 0, "link": 0.1, "blocking": 0})
+    for name in ("here", "there", "first", "second"):
+        project.site(name, cpu="0.1 $/core-hour")
+    links = [(a, b, "10 MB/s") for a in ("here", "there") for b in ("first", "second")]
+    links += [("first", "second", "50 kB/s"), ("second", "first", "50 kB/s")]
+    links += [("here", "there", "10 MB/s"), ("there", "here", "10 MB/s")] if into_sources else []
+    for start, end, bandwidth in links:
+        project.link(from_=start, to=end, bandwidth=bandwidth, latency="5 ms", price="0.01 $/GB")
+    columns: dict[str, str | dict[str, str | float]] = {
+        "id": "bigint",
+        "k": {"type": "bigint", "distinct": 10},
+        "body": {"type": "string", "width": 1000},
+    }
+    for name in ("here", "there"):
+        project.source(f"r_{name}", at=name, key="id", rows=1e6, rate=200, columns=columns)
+    rows = " UNION ALL ".join(f"SELECT k, body FROM r_{name}" for name in ("here", "there"))
+    project.view("sizes", f"SELECT k, sum(length(body)) AS size FROM ({rows}) GROUP BY k")
+    project.view("counts", f"SELECT k, max(length(body)) AS longest, count(*) AS n FROM ({rows}) GROUP BY k")
+    contracts = [contract("a", "sizes", "first", 20.0, 0.0), contract("b", "counts", "second", 20.0, 0.0)]
+    return with_contracts(project.catalogue, contracts)
+
+
+def test_groups_of_united_rows_are_made_where_the_rows_are_already_as_only_groups_are_sent_on():
+    """All rows would not fit over the link on which the groups have room."""
+    plan = planned(streams_of_two_sites(into_sources=False), WideArea.SANA)
+    assert not plan.rejected
+    assert check_document(document_of(plan)) == []
+    sent = plan.totals.link
+    assert sum(size for ends, size in sent.items() if ends[0] in ("here", "there")) == pytest.approx(2 * 200 * 1024)
+    assert len([ends for ends in sent if ends[0] in ("first", "second")]) == 1
+
+
+def test_without_looking_at_links_operators_still_run_where_a_link_leads():
+    plan = planned(streams_of_two_sites(into_sources=False), WideArea.DEFAULT)
+    assert not plan.rejected
+    made = {plan.graph.vertices[name].site for name, edge in plan.graph.edges.items() if edge.op is Operator.UNION}
+    assert made <= {"first", "second"}
+    plan = planned(streams_of_two_sites(into_sources=True), WideArea.DEFAULT)
+    made = {plan.graph.vertices[name].site for name, edge in plan.graph.edges.items() if edge.op is Operator.UNION}
+    assert made <= {"here", "there"}
 
 
 def test_where_latency_is_preferred_a_far_operator_is_not_shared():

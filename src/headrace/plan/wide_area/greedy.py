@@ -165,10 +165,16 @@ class _QueryAdmission:
             return only
         if not self.mode.aware_placement:
             first = origin(self.workload, self.query, operator.inputs[0], self.sites)[1]
-            return min(allowed, key=lambda site: (site != first, self.network.latency.get((first, site), 0.0), site))
+            linked = [site for site in allowed if all(self.network.is_linked(start, site) for start in starts)]
+            return min(
+                linked or allowed, key=lambda site: (site != first, self.network.latency.get((first, site), 0.0), site)
+            )
         fitting = [site for site in allowed if self._fits(self._missing(operator, site))]
         if fitting:
-            return min(fitting, key=lambda site: (self._hourglass(operator, site), site))
+            # Where all would fill a link on the way to the sink, that which fills it least.
+            return min(
+                fitting, key=lambda site: (self._hourglass(operator, site), self._worst_of(operator, site), site)
+            )
         return min(
             allowed,
             key=lambda site: (
@@ -177,6 +183,10 @@ class _QueryAdmission:
                 site,
             ),
         )
+
+    def _worst_of(self, operator: QueryOperator, site: str) -> float:
+        """The load of the fullest link, with copies of inputs and with the output on its way to the sink."""
+        return self._worst_load(self._sum(self._missing(operator, site), self._towards_sink(operator, site)))
 
     def _missing(self, operator: QueryOperator, site: str) -> dict[SiteLink, float]:
         """Bytes/s of the copies an operator at a site needs and that are not sent yet."""

@@ -66,7 +66,8 @@ class Schedule:
         sites = self._sites(asked, mode)
         question = replace(question, places=asked.places(sites))
         answer = _plan(question)
-        if answer is None or not keeps(question, answer):
+        # One that is forced is placed all the same: who is too slow for it is its mode, and no freshness would help.
+        if answer is None or not (contract.forced or keeps(question, answer)):
             return replace(self, now=self.now.refusing(_refusal(question, answer, self.mode)))
         return replace(
             self,

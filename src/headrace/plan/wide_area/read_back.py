@@ -50,7 +50,7 @@ def read_back(
         if any(len(where) != 1 for where in found.values()):
             return None
         sites |= {operator_id(core, part): next(iter(where)) for part, where in found.items()}
-    return make_streamed(question, chains), sites
+    return make_streamed(question, chains, sites), sites
 
 
 def _find_made(graph: Graph, wanted: str, salt: str) -> Made:

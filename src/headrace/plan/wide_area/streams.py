@@ -17,6 +17,16 @@ SiteLink = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class LinkFigures:
+    bandwidth: float
+    latency_s: float
+
+
+NO_LINK = LinkFigures(1e-6, 1e6)
+"""What two sites have between which there is no link: nothing passes, and everything is late."""
+
+
+@dataclass(frozen=True, slots=True)
 class SiteNetwork:
     """Bandwidth (bytes/s) and one-way latency (s) of every link. `compute` are the sites where any operator may run."""
 
@@ -24,6 +34,10 @@ class SiteNetwork:
     compute: frozenset[str]
     bandwidth: Mapping[SiteLink, float]
     latency: Mapping[SiteLink, float]
+
+    def is_linked(self, start: str, end: str) -> bool:
+        """Whether anything can pass from one site to another one."""
+        return start == end or self.latency[start, end] < NO_LINK.latency_s
 
 
 @dataclass(frozen=True, slots=True)
