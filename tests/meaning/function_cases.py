@@ -143,9 +143,16 @@ NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     ("slice", 2): (0, 1, 2, 9, -1),
     **{("sequence", place): (0, 1, -7, 10, 127) for place in range(3)},
     **{(name, 0): DOCUMENTS for name in ("get_json_object", "json_array_length", "json_object_keys", "from_json")},
-    **{(name, 0): DOCUMENTS for name in ONLY_OURS - {"number_to_char", "numeric_quotient", "time_to_char"}},
+    **{
+        (name, 0): DOCUMENTS
+        for name in ONLY_OURS - {"array_text", "float_text", "number_to_char", "numeric_quotient", "time_to_char"}
+    },
     **{(name, 1): ("a", "0", "-1", "b c", "日") for name in ("json_field", "json_step", "json_has")},
     ("json_item", 1): (0, 1, -1, 9),
+    **{
+        (name, 1): ('["a"]', '["a", "0"]', '["-1"]', "[]", '["x", "y"]', "a")
+        for name in ("jsonb_changed", "jsonb_inserted", "jsonb_without_path")
+    },
     ("json_contains", 1): DOCUMENTS,
     ("timestampadd", 1): (0, 1, -1, 12, -300, 5),
     ("next_day", 1): ("MO", "tuesday", "Wed", "x", ""),
@@ -471,6 +478,11 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     **dict.fromkeys(("json_contains", "json_has"), ((STRING, STRING),)),
     "age_part": tuple((part, TIMESTAMP, TIMESTAMP) for part in _texts("year", "month", "day", "second", "epoch")),
     **dict.fromkeys(("capitalise_words", "json_quoted", "jsonb_key", "uuid_text"), ((STRING,),)),
+    **dict.fromkeys(("jsonb_pretty_text", "jsonb_without_nulls"), ((STRING,),)),
+    **dict.fromkeys(("jsonb_changed", "jsonb_inserted"), ((STRING, STRING, STRING, BOOLEAN),)),
+    "jsonb_without_path": ((STRING, STRING),),
+    "float_text": ((DOUBLE,), (FLOAT,)),
+    "array_text": ((Array(STRING),), (Array(INT),)),
     **dict.fromkeys(("jsonb_joined", "jsonb_without"), ((STRING, STRING),)),
     "jsonb_without_item": ((STRING, INT),),
     "number_to_char": tuple((type_, pattern) for type_ in (INT, MONEY) for pattern in _texts("FM990.0", "S9,999")),

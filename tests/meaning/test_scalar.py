@@ -15,6 +15,7 @@ from headrace.meaning.array_functions import ARRAY_FUNCTIONS
 from headrace.meaning.fallible import can_fail
 from headrace.meaning.functions import FUNCTIONS
 from headrace.meaning.scalar import Surroundings, compile_expr, evaluate
+from headrace.meaning.scalar_postgres_text import write_array
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import FALSE, TRUE, Call, Column, Expr, Literal
 from headrace.model.types import (
@@ -31,6 +32,7 @@ from headrace.model.types import (
     TIMESTAMP,
     TINYINT,
     YEAR_MONTH,
+    Array,
     Decimal,
     Type,
     Value,
@@ -383,6 +385,16 @@ VALUES: list[tuple[str, tuple[Value, ...], Value]] = [
     ("age_part", ("month", dt.datetime(2024, 3, 1), dt.datetime(2023, 1, 31)), decimal.Decimal(1)),
     ("capitalise_words", ("hello wORLD-foo",), "Hello World-Foo"),
     ("json_quoted", ('a"b',), '"a\\"b"'),
+    ("float_text", (1e15,), "1e+15"),
+    ("float_text", (-0.0001,), "-0.0001"),
+    ("float_text", (123456789012345.0,), "123456789012345"),
+    ("float_text", (math.nan,), "NaN"),
+    ("jsonb_changed", ('{"a": [1, 2]}', '["a", "-1"]', '{"b": 1.50}', True), '{"a": [1, {"b": 1.50}]}'),
+    ("jsonb_changed", ('{"a": [1, 2]}', '["b", "c"]', "3", True), '{"a": [1, 2]}'),
+    ("jsonb_inserted", ('{"a": [1, 2]}', '["a", "0"]', "3", True), '{"a": [1, 3, 2]}'),
+    ("jsonb_pretty_text", ('{"a": [1], "b": {}}',), '{\n    "a": [\n        1\n    ],\n    "b": {\n    }\n}'),
+    ("jsonb_without_nulls", ('{"a": null, "b": [null]}',), '{"b": [null]}'),
+    ("jsonb_without_path", ('{"a": [1, 2]}', '["a", "0"]'), '{"a": [2]}'),
     ("jsonb_joined", ('{"a": 1}', '{"b": 2, "a": 3}'), '{"a": 3, "b": 2}'),
     ("jsonb_key", ('{"a": 1.50}',), '{"a": 1.5}'),
     ("jsonb_without", ('{"a": 1, "b": 2}', "a"), '{"b": 2}'),
@@ -458,8 +470,15 @@ def test_what_has_no_answer_fails(function: str, arguments: tuple[Value, ...]):
         worth(call(function, *arguments))
 
 
+def test_an_array_is_written_as_postgres_writes_it():
+    texts = ("a b", "", None, "null", 'q"', "x\\y", "plain")
+    assert write_array(texts, Array(STRING)) == '{"a b","",NULL,"null","q\\"","x\\\\y",plain}'
+    assert write_array((0.1, 1e20), Array(DOUBLE)) == "{0.1,1e+20}"
+    assert write_array(((1, 2), (3,)), Array(Array(INT))) == "{{1,2},{3}}"
+
+
 def test_every_function_of_the_allow_list_is_tried_by_hand_and_at_the_edges():
-    arrays = {function.name for function in ARRAY_FUNCTIONS}
+    arrays = {"array_text", *(function.name for function in ARRAY_FUNCTIONS)}
     assert {function for function, _, _ in VALUES} | arrays | set(WITHOUT_FORMS) == set(FUNCTIONS)
     assert set(FORMS) | set(WITHOUT_FORMS) == set(FUNCTIONS)
 

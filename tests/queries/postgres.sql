@@ -151,3 +151,21 @@ SELECT regexp_replace(name, '[ab]', '<\&>') AS a, regexp_replace(name, '(.)b', '
 SELECT to_char(at, 'yyyy-mm-dd hh24:mi:ss') AS a, substring(name FROM k) AS b, substring(name FROM k FOR 2) AS c, substr(name, k, abs(id)) AS d, trunc(amount, 1) AS e, trunc(k, 1) AS f, trunc(amount / 3, 2) AS g FROM r
 
 SELECT (regexp_match(name, 'a(.)'))[1] AS a, (regexp_match(name, '[a-z]+'))[1] AS b, '1.50'::text::numeric AS c, replace('1,5', ',', '.')::numeric + k AS d FROM r
+
+SELECT (k, n) < (2, 20) AS a, (k, n) >= (1, NULL) AS b, ROW(k, n) <> ROW(1, 10) AS c, (k, ok) IS NOT DISTINCT FROM (1, NULL) AS d FROM r WHERE (id, k) > (1, 1) OR NOT (k, id) = (2, 3)
+
+SELECT s.k, s.n, l.id, l.place, l.so_far FROM s, LATERAL (SELECT id, row_number() OVER (ORDER BY id, n, x, amount, name, day, at, ok) AS place, sum(n) OVER (ORDER BY id) AS so_far FROM r WHERE r.k = s.k) AS l
+
+SELECT k, sum(n ORDER BY id DESC) AS a, count(DISTINCT name ORDER BY name) AS b, max(day ORDER BY id) FILTER (WHERE ok) AS c FROM r GROUP BY k
+
+SELECT id, extract(milliseconds FROM at) AS a, extract(microseconds FROM at) AS b, date_part('milliseconds', at) AS c FROM r
+
+SELECT avg(amount::numeric(38, 2)) AS a, avg(k::numeric(30, 1)) AS b FROM r
+
+SELECT (regexp_match(name, '^(.)(.)$'))[2] AS a, (regexp_match(name, 'b'))[1] AS b, (regexp_match(name, '(b)'))[2] AS c FROM r
+
+SELECT at::timestamp::text AS a, at::timestamptz::text AS b, 'on ' || day || ' at ' || at::timestamp || '!' AS c, concat(at::timestamptz, ok, k) AS d, '\x6162'::bytea::text AS e FROM r
+
+SELECT percentile_cont(ARRAY[0.25, 0.5]) WITHIN GROUP (ORDER BY n) AS a, percentile_disc(ARRAY[0, 1]) WITHIN GROUP (ORDER BY id) FILTER (WHERE ok) AS b FROM r
+
+SELECT regexp_match(name, '^(.)(.)') AS a, regexp_match(name, 'b') AS b FROM r

@@ -99,3 +99,23 @@ SELECT to_char(amount, '999.99') AS a, to_char(amount, 'FM999,990.00') AS b, to_
 SELECT json_build_object('a', k, 'b', name::text, 'c', amount, 'd', ok, 'e', NULL, 'f', 'x"y', 'g', day, 'h', json_build_array(1, 'z', NULL))::text AS a, jsonb_build_object('bb', k, 'a', name::text)::text AS b, json_build_array(k, name::text)::text AS c FROM r
 
 SELECT k, json_agg(n ORDER BY n)::text AS a, jsonb_agg(name::text ORDER BY name)::text AS b, json_agg(json_build_object('n', n) ORDER BY n)::text AS c, json_agg(n ORDER BY n) FILTER (WHERE n > 0)::text AS d FROM r GROUP BY k
+
+SELECT x::text AS a, x || '!' AS b, concat_ws('-', x, k) AS c, (x * 1e15)::text AS d, (x / 1e5)::text AS e, (k / 7.0)::float8::text AS f FROM r WHERE x = x AND abs(x) < 1e30
+
+SELECT ARRAY[name, 'a b', '', 'null', NULL, 'q"u\']::text AS a, ARRAY[k, 1]::text AS b, ARRAY[ok, NULL]::text AS c, ARRAY[x]::text AS d, ARRAY[day]::text AS e FROM r
+
+SELECT unnest(ARRAY[k, 7]) AS u, count(*) AS n FROM r GROUP BY u HAVING count(*) > 1
+
+SELECT ok, unnest(string_to_array(name, 'n')), max(n) AS m FROM r GROUP BY 2, 1
+
+SELECT jsonb_object_keys(('{"a":' || k || ',"k' || k || '":1}')::jsonb) AS key, count(*) AS n FROM r GROUP BY 1
+
+SELECT k, jsonb_object_agg(id, n)::text AS a, json_object_agg(id, name::text ORDER BY id)::text AS b, jsonb_object_agg(id, n) FILTER (WHERE n > 0)::text AS c FROM (SELECT DISTINCT ON (id) id, k, n, name FROM r WHERE id IS NOT NULL ORDER BY id, k, n, name COLLATE "C") q GROUP BY k
+
+SELECT to_json(k)::text AS a, to_jsonb(name::text)::text AS b, to_jsonb(ARRAY[k, n])::text AS c, to_json(ARRAY[name::text])::text AS d, to_json(at::timestamp)::text AS e, to_jsonb(at::timestamptz)::text AS f, json_build_object('x', x, 'l', ARRAY[ok])::text AS g FROM r WHERE x = x AND abs(x) < 1e30
+
+SELECT jsonb_set(d, '{a,1}', '{"z": 1.50}')::text AS a, jsonb_set(d, '{a,9}', '2', false)::text AS b, jsonb_set(d, '{n,m}', '2')::text AS c, jsonb_insert(d, '{a,-1}', '"i"', true)::text AS e, (d #- '{a,0}')::text AS f, jsonb_strip_nulls(d)::text AS g, jsonb_pretty(d) AS h FROM (SELECT ('{"a": [1, ' || coalesce(k, 5) || ', null], "o": {"p": null, "q": {}}, "n": ' || coalesce(n, 2) || '}')::jsonb AS d FROM r) j
+
+SELECT ('{1,2}'::int[] || k)::text AS a, (k || CASE WHEN ok THEN ARRAY[1] END)::text AS b, (CASE WHEN ok THEN ARRAY[n] END || n)::text AS c, array_append(CASE WHEN ok THEN ARRAY[k] END, k)::text AS d FROM r
+
+SELECT k, percentile_disc(0.5) WITHIN GROUP (ORDER BY name COLLATE "C") AS a FROM r GROUP BY k

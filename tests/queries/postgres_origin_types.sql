@@ -14,7 +14,7 @@ SELECT d || '[1]' AS a FROM (SELECT data AS d FROM o UNION ALL SELECT other FROM
 
 SELECT id, json_build_object('t', name, 'u', u, 'd', data, 'n', id) AS a, jsonb_build_array(name, data) AS b FROM o
 
-SELECT json_agg(name ORDER BY id) AS a FROM o
+SELECT json_agg(name ORDER BY id, name COLLATE "C") AS a FROM o
 
 SELECT id, tz AT TIME ZONE 'Europe/Paris' AS a, ts AT TIME ZONE 'Europe/Paris' AS b, timezone('America/New_York', tz) AS c FROM o
 

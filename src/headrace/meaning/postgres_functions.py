@@ -9,10 +9,17 @@ _TEXT, _TIME = Parameter.TEXT, Parameter.TIMESTAMP
 
 POSTGRES_FUNCTIONS: tuple[Function, ...] = (
     Function("age_part", (_TEXT, _TIME, _TIME), Decimal(20, 6), constant=(0,)),
+    Function("array_text", (Parameter.ARRAY,), STRING, total=True),
     Function("capitalise_words", (_TEXT,), STRING, total=True),
+    Function("float_text", (Parameter.NUMBER,), STRING, total=True),
     Function("json_quoted", (_TEXT,), STRING, total=True),
     Function("jsonb_joined", (_TEXT, _TEXT), STRING),
+    Function("jsonb_changed", (_TEXT, _TEXT, _TEXT, Parameter.BOOLEAN), STRING),
+    Function("jsonb_inserted", (_TEXT, _TEXT, _TEXT, Parameter.BOOLEAN), STRING),
     Function("jsonb_key", (_TEXT,), STRING),
+    Function("jsonb_pretty_text", (_TEXT,), STRING),
+    Function("jsonb_without_nulls", (_TEXT,), STRING),
+    Function("jsonb_without_path", (_TEXT, _TEXT), STRING),
     Function("jsonb_without", (_TEXT, _TEXT), STRING),
     Function("jsonb_without_item", (_TEXT, Parameter.INT), STRING),
     Function("number_to_char", (Parameter.NUMBER, _TEXT), STRING, constant=(1,)),

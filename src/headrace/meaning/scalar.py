@@ -24,9 +24,11 @@ from headrace.meaning import (
     scalar_calendar,
     scalar_format,
     scalar_json,
+    scalar_jsonb,
     scalar_number,
     scalar_parse,
     scalar_postgres,
+    scalar_postgres_text,
     scalar_text,
     scalar_time,
     scalar_words,
@@ -229,6 +231,7 @@ _TABLES: tuple[Mapping[str, Callable[..., Value]], ...] = (
     scalar_array.FUNCTIONS,
     scalar_json.FUNCTIONS,
     scalar_json.POSTGRES,
+    scalar_jsonb.POSTGRES,
     scalar_postgres.POSTGRES,
     scalar_calendar.FUNCTIONS,
     scalar_parse.FUNCTIONS,
@@ -238,6 +241,7 @@ _TYPED: tuple[Mapping[str, Callable[[Call], Callable[..., Value]]], ...] = (
     scalar_bits.TYPED,
     scalar_array.TYPED,
     scalar_json.TYPED,
+    scalar_postgres_text.TYPED,
 )
 
 

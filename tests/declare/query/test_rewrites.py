@@ -90,7 +90,8 @@ POSTGRES = [
     ("json_build_object('n', note)", "x::text, or x::jsonb", "json_build_object('n', note::text)"),
     ("note::jsonb < '1'::jsonb", "(x ->> 'a')::numeric < 10", "(note::jsonb ->> 'a')::numeric < 10"),
     ("paid + weight * interval '1 day'", "n::int * INTERVAL '1 day'", "paid + weight::int * interval '1 day'"),
-    ("regexp_match(note, 'a')", "(regexp_match(x, 'pattern'))[1]", "(regexp_match(note, 'a'))[1]"),
+    ("regexp_matches(note, 'a')", "(regexp_match(x, 'pattern'))[1]", "(regexp_match(note, 'a'))[1]"),
+    ("paid::text", "x::timestamp::text", "paid::timestamp::text"),
     ("to_char(weight, '9.9')", "to_char(x::numeric, '990.99')", "to_char(weight::numeric, '990.99')"),
     ("trunc(weight, 2)", "trunc(x::numeric, n)", "trunc(weight::numeric, 2)"),
 ]

@@ -19,6 +19,7 @@ from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.postgres_arithmetic import ARITHMETIC_CALLS, ARITHMETIC_NODES
 from headrace.declare.query.postgres_building import (
     BUILDING_CALLS,
+    delete_path,
 )
 from headrace.declare.query.postgres_calls import CALLS
 from headrace.declare.query.postgres_casts import convert_cast
@@ -126,4 +127,5 @@ _NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
     exp.ByteString: lambda node, type_of: make_text(node.name),
     exp.Cast: convert_cast,
     exp.HexString: _refuse_bits,
+    exp.JSONBDeleteAtPath: delete_path,
 }

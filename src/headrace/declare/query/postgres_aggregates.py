@@ -20,13 +20,14 @@ from headrace.declare.query.postgres_nodes import (
     make_cast,
     mark,
 )
-from headrace.declare.query.postgres_numbers import WHOLE_DIGITS
+from headrace.declare.query.postgres_numbers import LEAST_SCALE, WHOLE_DIGITS
 from headrace.model.types import (
     BIGINT,
     DOUBLE,
     FLOAT,
     INTEGERS,
     Decimal,
+    is_numeric,
 )
 
 
@@ -40,14 +41,14 @@ def _sum(arguments: list[exp.Expr], type_of: TypeOf) -> list[exp.Expr]:
 
 
 def _average(arguments: list[exp.Expr], type_of: TypeOf) -> list[exp.Expr]:
-    """Averages keep at least sixteen digits after the point."""
+    """Averages keep at least sixteen digits after the point, and so have at most 18 before it."""
     type_ = type_of(arguments[0])
     whole = WHOLE_DIGITS.get(type_) if type_ in INTEGERS else None
     if isinstance(type_, Decimal):
         whole = type_.precision - type_.scale
     if whole is None:
         return arguments
-    scale = max(min(16, 34 - whole), type_.scale if isinstance(type_, Decimal) else 0)
+    scale = max(LEAST_SCALE, type_.scale if isinstance(type_, Decimal) else 0)
     return [make_cast(arguments[0], f"DECIMAL({min(whole + scale, 38)}, {scale})")]
 
 
@@ -58,6 +59,10 @@ def convert_arguments(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggr
     """An aggregate with its arguments in the types by which Spark computes what PostgreSQL does."""
     for argument in written.arguments if written.distinct else ():
         refuse_sorting(argument, "DISTINCT of")
+    if written.function in _UNORDERED and not written.within:
+        for key in written.order:
+            type_of(key.this)  # so that what is wrong in it is found
+        written = replace(written, order=())
     if written.function == "array_agg":
         return replace(written, nulls=True)
     if written.function == "percentile_disc" and len(written.order) == 1:
@@ -66,6 +71,13 @@ def convert_arguments(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggr
     if convert is None or len(written.arguments) != 1 or isinstance(written.arguments[0], exp.Star):
         return written
     return replace(written, arguments=tuple(convert(list(written.arguments), type_of)))
+
+
+_UNORDERED = frozenset(
+    """sum avg count min max bool_and bool_or every bit_and bit_or bit_xor variance var_pop var_samp stddev stddev_pop
+    stddev_samp corr covar_pop covar_samp""".split()
+)
+"""Aggregates that PostgreSQL takes with ORDER BY, and that do not depend on it."""
 
 
 def convert_aggregate(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -77,6 +89,9 @@ def convert_aggregate(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
             exp.Order(expressions=arguments[-1].expressions),
         )
         return at_place_of(node, mark(exp.WithinGroup(this=call, expression=order)))
+    if isinstance(node, exp.Anonymous) and name in _UNORDERED and arguments and isinstance(arguments[-1], exp.Order):
+        arguments[-1] = arguments[-1].this
+        node.set("expressions", arguments)
     if isinstance(node, exp.Anonymous) and name == "array_agg":
         raise NotMaintained("aggregate: array_agg", "use string_agg(x::text, ',' ORDER BY x)")
     if isinstance(node, exp.Anonymous) and name == "grouping" and len(arguments) > 1:
@@ -101,6 +116,9 @@ def _keep_type(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     (key,) = read_written(node).order
     if node.meta.get(IN_SPARK_WORDS) or type_of(key.this) == DOUBLE:
         return node
+    if not is_numeric(type_of(key.this)):
+        hint = "Spark has it of numbers: min(x), or the first of the rows in order"
+        raise NotMaintained(f"aggregate: percentile_disc of {type_of(key.this)}, in Spark's words", hint)
     for inner in (node, node.this):
         mark(inner)
     return at_place_of(node, make_cast(node, str(type_of(key.this))))

@@ -22,7 +22,7 @@ from headrace.declare.query.postgres_numbers import WHOLE_DIGITS, exact_value
 from headrace.declare.query.postgres_patterns import (
     translate_interval,
 )
-from headrace.declare.query.postgres_strings import refuse_as_text
+from headrace.declare.query.postgres_strings import write_text
 from headrace.declare.query.postgres_times import (
     read_infinity,
 )
@@ -56,8 +56,7 @@ def _cast_to_interval(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
 
 
 def _cast_to_text(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
-    refuse_as_text(type_of(node.this))
-    made = make_cast(node.this, "STRING")
+    made = make_cast(write_text(node.this, type_of), "STRING")
     sizes = [param.this for param in node.args["to"].expressions]
     return make_call("left", made, *sizes) if sizes else made
 

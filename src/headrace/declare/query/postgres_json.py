@@ -55,7 +55,7 @@ def _follow(whole: exp.Expr, steps: list[exp.Expr]) -> exp.Expr:
     return whole
 
 
-def _read_path(node: exp.Expr) -> list[exp.Expr]:
+def read_path(node: exp.Expr) -> list[exp.Expr]:
     """`'{a,b,0}'` or `ARRAY['a', 'b']`."""
     if isinstance(node, exp.Array):
         return list(node.expressions)
@@ -68,7 +68,7 @@ def _read_path(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _take_path(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return _follow(node.this, _read_path(node.expression))
+    return _follow(node.this, read_path(node.expression))
 
 
 def _take_path_text(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -148,8 +148,26 @@ def join_arrays(node: exp.DPipe, type_of: TypeOf) -> exp.Expr | None:
     if left and right:
         return _concatenate([node.this, node.expression], type_of)
     if left:
-        return make_call("array_append", node.this, node.expression)
-    return make_call("array_prepend", node.expression, node.this) if right else None
+        return make_call("array_append", _or_empty(node.this, type_of), node.expression)
+    return make_call("array_prepend", _or_empty(node.expression, type_of), node.this) if right else None
+
+
+def _or_empty(array: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """What an element is added to: without an array it is the only one."""
+    type_ = type_of(array)
+    if isinstance(array.unnest(), exp.Array) or not isinstance(type_, Array):
+        return array
+    return make_call("coalesce", array, make_cast(make_call("array"), f"ARRAY<{type_.element}>"))
+
+
+def _append(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    array, element = take("array_append", arguments, 2)
+    return make_call("array_append", _or_empty(array, type_of), element)
+
+
+def _prepend(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    element, array = take("array_prepend", arguments, 2)
+    return make_call("array_prepend", _or_empty(array, type_of), element)
 
 
 def _split_text(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -215,24 +233,50 @@ def _read_rows(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
 _MORE_THAN_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "windows")
 
 
-def _match_regex(node: exp.Anonymous) -> exp.Expr:
-    """`(regexp_match(x, 'p'))[1]`: the first group, or the whole match if there is none."""
-    text, written = take("regexp_match", node.expressions, 2)
+def _match_regex(node: exp.Anonymous, place: int) -> exp.Expr:
+    """`(regexp_match(x, 'p'))[1]`: a group of the first match, or the whole match if there is none."""
+    text, java, groups = _read_match(node.expressions)
+    if not 1 <= place <= max(groups, 1):
+        return make_cast(exp.Null(), "STRING")
+    return _where_matched(text, java, make_call("regexp_extract", text.copy(), java.copy(), _group(place, groups)))
+
+
+def _match_all_groups(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """`regexp_match(x, 'p')`: the groups of the first match."""
+    text, java, groups = _read_match(arguments)
+    found = [
+        make_call("regexp_extract", text.copy(), java.copy(), _group(place, groups))
+        for place in range(1, max(groups, 1) + 1)
+    ]
+    return _where_matched(text, java, make_call("array", *found))
+
+
+def _read_match(arguments: list[exp.Expr]) -> tuple[exp.Expr, exp.Expr, int]:
+    """The text, the pattern in Java's words, and how many groups it has."""
+    text, written = take("regexp_match", arguments, 2)
     pattern = constant_text(written, "function: regexp_match with a pattern that changes")
     refuse_ambiguous(pattern)
     refuse_absent_group(pattern)
-    java = make_text(translate_regex(pattern))
+    return text, make_text(translate_regex(pattern)), count_groups(pattern)
+
+
+def _group(place: int, groups: int) -> exp.Expr:
+    return make_number(place if groups else 0)
+
+
+def _where_matched(text: exp.Expr, java: exp.Expr, found: exp.Expr) -> exp.Expr:
     matched = mark(exp.RegexpLike(this=text, expression=java))
-    found = make_call("regexp_extract", text.copy(), java.copy(), make_number(min(count_groups(pattern), 1)))
     return mark(exp.Case(ifs=[exp.If(this=matched, true=found)]))
 
 
 def take_element(node: exp.Bracket, type_of: TypeOf) -> exp.Expr:
     """`a[i]` is NULL where there is none; `a[1:2]` is a part."""
+    if len(node.expressions) != 1:
+        raise NotMaintained("expression: several places in brackets", "write one place in each: a[1][2]")
     (place,) = node.expressions
     inner = node.this.unnest()
-    if isinstance(inner, exp.Anonymous) and inner.name.lower() == "regexp_match" and place.name == "1":
-        return _match_regex(inner)
+    if isinstance(inner, exp.Anonymous) and inner.name.lower() == "regexp_match" and place.name.isdigit():
+        return _match_regex(inner, int(place.name))
     if not isinstance(place, exp.Slice):
         if isinstance(place, exp.Literal) and place.is_int:
             return make_call("get", node.this, make_number(int(place.name) - 1))
@@ -290,11 +334,11 @@ NESTED_NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
 
 NESTED_CALLS: Mapping[str, ConvertCall] = {
     "array": _read_rows,
-    "array_append": _only("array_append"),
+    "array_append": _append,
     "array_cat": _concatenate,
     "array_length": _length,
     "array_position": _find_place,
-    "array_prepend": lambda arguments, type_of: make_call("array_prepend", *reversed(arguments)),
+    "array_prepend": _prepend,
     "array_to_string": _join_elements,
     "array_upper": _length,
     "json_array_length": _only("json_length"),
@@ -307,9 +351,7 @@ NESTED_CALLS: Mapping[str, ConvertCall] = {
     "jsonb_typeof": _only("json_kind"),
     "regexp_split_to_array": _split_by_pattern,
     "string_to_array": _split_text,
-    "regexp_match": refuse_call(
-        "regexp_match", "take its first part: (regexp_match(x, 'pattern'))[1], or test x ~ 'pattern'"
-    ),
+    "regexp_match": _match_all_groups,
     "regexp_matches": refuse_call("regexp_matches", "take the first match: (regexp_match(x, 'pattern'))[1]"),
 }
 """By the name that is written, in lower case."""

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.postgres_nodes import TypeOf, make_call, make_cast, make_number, mark
-from headrace.model.types import BIGINT, FLOAT, FRACTIONS, INT, INTEGERS, SMALLINT, Decimal, Type
+from headrace.model.types import BIGINT, FLOAT, FRACTIONS, INT, INTEGERS, SMALLINT, Array, Decimal, Type
 
 WHOLE_DIGITS = {SMALLINT: 5, INT: 10, BIGINT: 19}
 MOST_WHOLE, MOST_SCALE, LEAST_SCALE = 38, 20, 16
@@ -69,3 +69,48 @@ def exact_value(value: exp.Expr, type_of: TypeOf) -> exp.Expr:
         hint = "it has 6 digits: x::double precision::numeric keeps all, round(x::double precision::numeric, 2) fewer"
         raise NotMaintained("expression: real as numeric", hint)
     return make_call("decimal15", value) if type_of(value) in FRACTIONS else value
+
+
+def refuse_digits(node: exp.Expr, type_of: TypeOf, form: str, rounded: str) -> None:
+    """Numeric that PostgreSQL shows with other digits after the point than ours has."""
+    type_ = type_of(node)
+    number = type_.element if isinstance(type_, Array) else type_
+    if isinstance(number, Decimal) and (number.scale >= LEAST_SCALE or not _shows_one_scale(node, type_of)):
+        hint = f"how many digits are shown depends on the value: round it, {rounded}"
+        raise NotMaintained(f"expression: numeric of computed digits as {form}", hint)
+
+
+def _shows_one_scale(node: exp.Expr, type_of: TypeOf) -> bool:
+    """Whether PostgreSQL shows as many digits after the point as our type says: `coalesce(x, 0)` may be 0 there."""
+    node = node.unnest()
+    type_ = type_of(node)
+    values = _find_values(node)
+    if values is None:
+        return all(_shows_one_scale(part, type_of) for part in _find_computed(node))
+    scales = {_scale_of(type_of(value)) for value in values if not isinstance(value.unnest(), exp.Null)}
+    wanted = _scale_of(type_.element if isinstance(type_, Array) else type_)
+    return scales <= {wanted} and all(_shows_one_scale(value, type_of) for value in values)
+
+
+def _find_values(node: exp.Expr) -> list[exp.Expr] | None:
+    """What a node is one of, or made of as an array; None if it is computed."""
+    if isinstance(node, exp.Case):
+        default = node.args.get("default")
+        return [*(branch.args["true"] for branch in node.args["ifs"]), *([] if default is None else [default])]
+    if isinstance(node, exp.Array) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() in ("coalesce", "greatest", "least")
+    ):
+        return list(node.expressions)
+    return None
+
+
+def _find_computed(node: exp.Expr) -> list[exp.Expr]:
+    """The parts whose digits a value shows, too."""
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul):
+        return [node.this, node.expression]
+    is_kept = isinstance(node, exp.Anonymous) and node.name.lower() in ("sum", "min", "max", "abs", "nullif")
+    return list(node.expressions[:1]) if is_kept and not isinstance(node.expressions[0], exp.Distinct) else []
+
+
+def _scale_of(type_: Type) -> int:
+    return type_.scale if isinstance(type_, Decimal) else 0

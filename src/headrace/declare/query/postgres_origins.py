@@ -32,9 +32,12 @@ _OPPOSITE = {
     OriginType.TIMESTAMPTZ: OriginType.TIMESTAMP,
 }
 JSON_TYPES = (OriginType.JSON, OriginType.JSONB)
-_GIVING_JSON = frozenset(("json_build_object", "json_build_array", "json_agg", "to_json", "json_extract_path"))
+_GIVING_JSON = frozenset(
+    ("json_build_object", "json_build_array", "json_agg", "to_json", "json_object_agg", "json_extract_path")
+)
 _GIVING_JSONB = frozenset(
-    """jsonb_build_object jsonb_build_array jsonb_agg to_jsonb jsonb_set jsonb_extract_path jsonb""".split()
+    """jsonb_build_object jsonb_build_array jsonb_agg to_jsonb jsonb_set jsonb_insert jsonb_strip_nulls
+    jsonb_extract_path jsonb_object_agg jsonb""".split()
 )
 _GIVING_INSTANTS = frozenset("now transaction_timestamp statement_timestamp to_timestamp make_timestamptz".split())
 _OF_ARGUMENTS = ("coalesce", "nullif", "max", "min", "any_value", "greatest", "least")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,7 +27,8 @@ from headrace.declare.query.postgres_nodes import (
     mark,
     take,
 )
-from headrace.declare.query.postgres_numbers import LEAST_SCALE
+from headrace.declare.query.postgres_numbers import refuse_digits
+from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.declare.query.postgres_patterns import (
     count_groups,
     refuse_absent_group,
@@ -34,6 +36,7 @@ from headrace.declare.query.postgres_patterns import (
     translate_regex,
     translate_similar,
 )
+from headrace.model.origin_types import OriginType
 from headrace.model.types import (
     BINARY,
     BOOLEAN,
@@ -41,8 +44,6 @@ from headrace.model.types import (
     INTERVALS,
     TIMESTAMP,
     Array,
-    Decimal,
-    Type,
 )
 
 
@@ -50,22 +51,49 @@ def _join_texts(node: exp.DPipe, type_of: TypeOf) -> exp.Expr:
     joined = join_arrays(node, type_of) or join_json(node, type_of)
     if joined is not None:
         return joined
-    for part in (node.this, node.expression):
-        refuse_as_text(type_of(part))
+    parts = _find_parts(node)
+    written = [write_text(part, type_of) for part in parts]
+    if all(text is part for text, part in zip(written, parts, strict=True)):
+        return node
+    return functools.reduce(lambda left, right: mark(exp.DPipe(this=left, expression=right)), written)
+
+
+def _find_parts(node: exp.Expr) -> list[exp.Expr]:
+    """What `||` joins, however long the chain is."""
+    parts = list[exp.Expr]()
+    while isinstance(node, exp.DPipe):
+        parts.append(node.expression)
+        node = node.this.unnest()
+    return [node, *reversed(parts)]
+
+
+def write_text(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """A value as PostgreSQL writes it; the node itself where Spark writes the same."""
+    type_ = type_of(node)
+    if type_ in FRACTIONS:
+        return make_call("float_text", node)
+    if isinstance(type_, Array):
+        refuse_digits(node, type_of, "text", "round each element, round(x, 2)")
+        return make_call("array_text", node)
+    if type_ == TIMESTAMP:
+        return _write_time(node, type_of)
+    if type_ == BINARY:
+        return mark(exp.DPipe(this=make_text("\\x"), expression=make_call("lower", make_call("hex", node))))
+    refuse_digits(node, type_of, "text", "round(x, 2)::text")
+    if type_ in INTERVALS:
+        raise NotMaintained(f"expression: {type_} as text", "select its parts")
     return node
 
 
-def refuse_as_text(type_: Type) -> None:
-    """Types whose text differs from PostgreSQL's."""
-    if type_ in FRACTIONS:
-        raise NotMaintained("expression: double precision as text", "round it: x::numeric(12, 2)::text")
-    if type_ == TIMESTAMP:
-        raise NotMaintained("expression: timestamp as text", "give its format: to_char(x, 'YYYY-MM-DD HH24:MI:SS')")
-    if isinstance(type_, Decimal) and type_.scale >= LEAST_SCALE:
-        hint = "how many digits are shown depends on the value: round it, round(x, 2)::text"
-        raise NotMaintained("expression: numeric of computed digits as text", hint)
-    if type_ == BINARY or isinstance(type_, Array) or type_ in INTERVALS:
-        raise NotMaintained(f"expression: {type_} as text", "select its parts")
+def _write_time(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    written = make_cast(node, "STRING")
+    match find_origin_type(node, type_of):
+        case OriginType.TIMESTAMP:
+            return written
+        case OriginType.TIMESTAMPTZ:
+            return mark(exp.Paren(this=mark(exp.DPipe(this=written, expression=make_text("+00")))))
+    hint = "say which it is: x::timestamp::text, x::timestamptz::text, or to_char(x, 'YYYY-MM-DD HH24:MI:SS')"
+    raise NotMaintained("expression: timestamp as text", hint)
 
 
 def _concatenate(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -81,9 +109,10 @@ def _join_with(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
 
 def _as_text(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """A value as `concat` and `concat_ws` write it: true is `t`."""
-    type_ = type_of(node)
-    refuse_as_text(type_)
-    if type_ == BOOLEAN:
+    written = write_text(node, type_of)
+    if written is not node:
+        return written
+    if type_of(node) == BOOLEAN:
         is_false = mark(exp.Not(this=mark(exp.Paren(this=node.copy()))))
         return mark(exp.Case(ifs=[exp.If(this=node, true=make_text("t")), exp.If(this=is_false, true=make_text("f"))]))
     return make_cast(node, "STRING")

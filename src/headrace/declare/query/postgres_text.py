@@ -13,6 +13,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 from headrace.declare.query.postgres_building import spread_lists
+from headrace.declare.query.postgres_tree import spread_fractions, spread_rows
 
 SPECIAL_SYNTAX = ("CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 """Functions whose arguments are more than a list."""
@@ -76,6 +77,8 @@ def tidy_postgres(tree: exp.Expr) -> exp.Expr:
         if len(arrow.expressions) == 1:
             arrow.replace(_read_arrow(arrow))
     spread_lists(tree)
+    spread_rows(tree)
+    spread_fractions(tree)
     for fetch in tree.find_all(exp.Fetch):
         options = fetch.args.get("limit_options")
         if options is None or not (options.args.get("percent") or options.args.get("with_ties")):

@@ -67,6 +67,12 @@ def _extract(part: str, value: exp.Expr, type_of: TypeOf, type_: str) -> exp.Exp
     if part in ("second", "seconds"):
         rest = make_call("pmod", make_cast(make_cast(value, "TIMESTAMP"), "DECIMAL(20, 6)"), make_number(60))
         return make_cast(rest, "DECIMAL(8, 6)" if type_ == "DECIMAL" else type_)
+    if part in _OF_SECONDS:
+        times = make_number(_OF_SECONDS[part])
+        seconds = mark(exp.Paren(this=_extract("second", value, type_of, "DECIMAL")))
+        return make_cast(
+            mark(exp.Mul(this=seconds, expression=times)), "DECIMAL(14, 6)" if type_ == "DECIMAL" else type_
+        )
     if part not in _PARTS:
         hint = f"parts are {', '.join(sorted(_PARTS))}, epoch and second"
         raise NotMaintained(f"function: extract({part})", hint)
@@ -105,6 +111,10 @@ def _plus(node: exp.Expr, number: int) -> exp.Expr:
     return mark(exp.Paren(this=mark(exp.Add(this=node, expression=make_number(number)))))
 
 
+_OF_SECONDS = {
+    **dict.fromkeys(("millisecond", "milliseconds", "ms", "msec"), 1_000),
+    **dict.fromkeys(("microsecond", "microseconds", "us"), 1_000_000),
+}
 _PARTS: Mapping[str, Callable[[exp.Expr], exp.Expr]] = {
     **{
         name: (lambda value, name=name: make_call(name, value))  # type: ignore[misc]

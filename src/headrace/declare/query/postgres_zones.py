@@ -8,6 +8,7 @@ its configuration.
 from __future__ import annotations
 
 import re
+import zoneinfo
 
 from sqlglot import exp
 
@@ -17,6 +18,8 @@ from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.meaning.scalar_format import find_zone
 from headrace.model.origin_types import OriginType
 
+_ZONES = {zone.casefold(): zone for zone in zoneinfo.available_timezones()}
+"""Names of regions as they are written, by what PostgreSQL compares."""
 _UTC = ("UTC", "GMT", "ETC/UTC", "Z")
 
 
@@ -55,6 +58,7 @@ def _read_zone(node: exp.Expr) -> str:
     if zone.upper() in _UTC:
         return zone
     if "/" in zone:
+        zone = _ZONES.get(zone.casefold(), zone)
         if find_zone(zone) is None:
             raise Mistake(f"'{zone}' is not a time zone", "write it like 'Europe/Paris'")
         return zone

@@ -23,7 +23,7 @@ from headrace.declare.query.scope import Scope, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import refuse_clauses
-from headrace.declare.query.unfolding import unfold_list
+from headrace.declare.query.unfolding import unfold_keys, unfold_list
 from headrace.declare.query.window_functions import read_window, windows_in
 from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Aggregate, Distinct, Projection, Ranking, Relation, TopK, fields_of, over_nothing
@@ -54,11 +54,15 @@ def read_select(node: exp.Select, environment: Environment, outer: QueryStage | 
         keep_where(node.args["where"].this, stage)
     aggregated = is_aggregated(node, stage)
     stage.clause = "GROUP BY"
-    if aggregated:
-        stage = group(node, stage, purpose)
     written = node.expressions
-    node.set("expressions", unfold_list(written, stage, aggregated=aggregated))
     try:
+        unfolded = unfold_keys(node, stage) if aggregated else None
+        if unfolded is not None:
+            node.set("expressions", unfolded)
+        if aggregated:
+            stage = group(node, stage, purpose)
+        if unfolded is None:
+            node.set("expressions", unfold_list(node.expressions, stage, aggregated=aggregated))
         return _read_select(node, stage, purpose, _size(node, aggregated))
     finally:
         node.set("expressions", written)  # whoever reads or writes the query next finds what stands there

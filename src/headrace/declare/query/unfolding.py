@@ -20,7 +20,7 @@ from headrace.declare.query.constants import make_one_row
 from headrace.declare.query.environment import Environment, FromClause
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.scope import FromTable, Scope, Visible
+from headrace.declare.query.scope import FromTable, Scope, Visible, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.tables import name_item
 from headrace.meaning.functions import FUNCTIONS
@@ -123,6 +123,34 @@ def unfold_list(nodes: Sequence[exp.Expr], stage: QueryStage, *, aggregated: boo
         stage.relation = rows.relation
         return [item for node in nodes for item in _place_columns(node, place, rows.columns, stage)]
     return [node for node in nodes if not _find_calls(node)]
+
+
+def unfold_keys(select: exp.Select, stage: QueryStage) -> list[exp.Expr] | None:
+    """The SELECT list of a query with groups, where a function of rows by which it groups has unfolded the rows; None
+    if it groups by none.
+    """
+    items = list(select.expressions)
+    keys = [key.unnest() for key in (select.args["group"].expressions if select.args.get("group") else ())]
+    grouped = [item for place, item in enumerate(items, 1) if _find_calls(item) and _is_key(item, place, keys)]
+    if not grouped:
+        return None
+    made = unfold_list(items, stage, aggregated=len(grouped) < sum(bool(_find_calls(item)) for item in items))
+    for call in (inner for key in keys for inner in _find_calls(key)):
+        same = next((one for item in grouped for one in _find_calls(item) if one == call), None)
+        if same is not None and id(same) in stage.values:
+            stage.values = {**stage.values, id(call): stage.values[id(same)]}
+    return made
+
+
+def _is_key(item: exp.Expr, place: int, keys: Sequence[exp.Expr]) -> bool:
+    """Whether GROUP BY names an item by its place, its name, or what it is."""
+    value, name = item.unalias(), fold(item.alias) if isinstance(item, exp.Alias) else None
+    return any(
+        key == value
+        or (isinstance(key, exp.Literal) and not key.is_string and key.name == str(place))
+        or (isinstance(key, exp.Column) and not key.table and fold(key.name) == name)
+        for key in keys
+    )
 
 
 def _find_calls(node: exp.Expr) -> list[exp.Anonymous]:

@@ -14,11 +14,13 @@ from sqlglot import exp
 from headrace.declare.query import operators
 from headrace.declare.query.aggregate_syntax import WrittenAggregate, read_written
 from headrace.declare.query.aggregates import read_aggregate
+from headrace.declare.query.correlation import split_conditions
 from headrace.declare.query.expressions import read_value, window_function
 from headrace.declare.query.frames import FULL_FRAME, read_frame
 from headrace.declare.query.known_functions import MAINTAINED_AGGREGATES
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.ranking import read_order
+from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.spelling import refuse_distinct
 from headrace.declare.query.stage import QueryStage
@@ -83,7 +85,7 @@ def read_window(stage: QueryStage, node: exp.Window) -> Expr:
     """The value of a window function for each row at hand."""
     name, window = window_function(node), _written_window(node, stage)
     inside = replace(stage, clause="a window function", windowing=None)
-    partition = tuple(read_value(part, inside) for part in window.partition)
+    partition = (*(read_value(part, inside) for part in window.partition), *_find_own_rows(inside))
     order = () if window.order is None else read_order(window.order, inside)
     if window.order is not None and not order and (stage.environment.report.errors or not stage.scope.complete):
         raise Mistake("")  # it is there, and what is wrong with it is told already
@@ -93,6 +95,17 @@ def read_window(stage: QueryStage, node: exp.Window) -> Expr:
     is_spark = stage.environment.text.dialect is SqlDialect.SPARK
     counts = isinstance(call.compute, PlaceCall) and name in _OF_PLACE and call.type == BIGINT
     return operators.convert(value, INT) if counts and (is_spark or name == "ntile") else value
+
+
+def _find_own_rows(stage: QueryStage) -> tuple[Expr, ...]:
+    """What tells the rows apart that each row of the query around has for itself."""
+    if not stage.correlated:
+        return ()
+    sides = split_conditions(stage.correlated, {field.name for field in fields_of(stage.relation)})
+    if sides is None:
+        environment = stage.environment
+        refuse("correlated subquery", environment.books.outer_place or environment.text.origin)
+    return tuple(dict.fromkeys(side.inner for side in sides))
 
 
 def windows_in(*clauses: exp.Expr | None) -> Iterator[exp.Window]:
