@@ -297,3 +297,15 @@ SELECT r.id, s.label, e FROM r JOIN s ON r.k = s.k LATERAL VIEW explode(array(r.
 SELECT k, size(collect_set(e)) AS n FROM (SELECT k, explode(array(n, k)) AS e FROM r) GROUP BY k
 
 SELECT aggregate(array(k, 1), 0, (s, e) -> s + e) AS a, reduce(array(n, 1L), 0L, (s, e) -> greatest(s, e)) AS b, transform(array(k), x -> aggregate(array(k, x), 0, (s, e) -> s + e + x)) AS c FROM r WHERE abs(k) < 1000
+
+SELECT * FROM (SELECT k, name, amount FROM r) PIVOT (sum(amount) FOR name IN ('a' AS first, 'b'))
+
+SELECT p.x_c, p.y_m FROM (SELECT k, name, n FROM r) PIVOT (count(*) AS c, max(n) AS m FOR (name, k) IN (('a', 1) AS x, ('b', 2) AS y)) AS p
+
+SELECT * FROM (SELECT id, k, name FROM r) PIVOT (count(DISTINCT name) FOR k IN (1, -1, NULL)) WHERE id > 0
+
+SELECT u.id, u.what, v, s.label FROM (SELECT id, k, n FROM r) UNPIVOT (v FOR what IN (k, n AS other)) AS u JOIN s ON s.k = u.id
+
+SELECT * FROM (SELECT id, k, n, day FROM r) UNPIVOT INCLUDE NULLS ((a, b) FOR what IN ((k, n), (n, k) AS turned))
+
+SELECT * FROM (SELECT id, k, n FROM r) UNPIVOT EXCLUDE NULLS ((a, b) FOR what IN ((k, n), (n, k)))

@@ -24,7 +24,7 @@ REFUSED = [
         "SELECT id FROM orders GROUP BY CUBE (»id, customer, total, quantity, weight, placed, note)",
     ),
     ("deep nesting", f"»SELECT c.id FROM customers c {' '.join(FULL_JOINS)}"),
-    ("unpivot", "SELECT * FROM orders UNPIVOT (»v FOR what IN (total, quantity))"),
+    ("unpivot", "SELECT * FROM orders UNPIVOT ((»v, w) FOR what IN (total, quantity))"),
     ("expression: ->", "SELECT »note -> 'a' AS x FROM orders"),
     ("expression: ->>", "SELECT »note ->> 'a' AS x FROM orders"),
     ("expression: SIMILAR TO", "SELECT id FROM orders WHERE »note SIMILAR TO 'a|b'"),
@@ -71,7 +71,8 @@ REFUSED = [
         "SELECT o.id FROM orders o FULL JOIN items i ON o.id = i.order_id AND o.paid > »now()",
     ),
     ("processing time", "SELECT count(*) AS n FROM orders GROUP BY window(»now(), '1 minute')"),
-    ("pivot", "SELECT * FROM orders PIVOT (»sum(total) FOR customer IN (1, 2))"),
+    ("pivot", "SELECT * FROM orders PIVOT (»sum(total), count(*) FOR customer IN (1, 2))"),
+    ("pivot", "SELECT * FROM orders PIVOT (»sum(total) FOR (customer, note) IN ((1, 'a'), (2, 'b')))"),
     ("recursive query", "WITH RECURSIVE »a AS (SELECT id FROM orders) SELECT id FROM a"),
     ("session window outside group by", "SELECT »session_window(at, '5 minutes').start AS s FROM clicks"),
     (

@@ -29,8 +29,8 @@ WRITTEN_INSTEAD = {
     "expression: ->": "SELECT get_json_object(note, '$.a.b') AS x FROM orders",
     "expression: ->>": "SELECT get_json_object(note, '$.a.b') AS x FROM orders",
     "expression: AT TIME ZONE": "SELECT from_utc_timestamp(paid, 'Europe/Paris') AS x FROM orders",
-    "unpivot": "SELECT id, 'total' AS name, total AS value FROM orders UNION ALL SELECT id, 'quantity', quantity "
-    "FROM orders",
+    "unpivot": "SELECT * FROM (SELECT id, total, customer FROM orders) UNPIVOT ((v, w) FOR c IN ((total, customer), "
+    "(customer, total)))",
     "expression: SIMILAR TO": "SELECT id FROM orders WHERE note RLIKE '^(a|b)$'",
     "expression: date - date": "SELECT datediff(placed, DATE '2024-01-01') AS x FROM orders",
     "expression: ~*": "SELECT id FROM orders WHERE note RLIKE '(?i)a'",
@@ -45,8 +45,8 @@ WRITTEN_INSTEAD = {
     "join as of the event": "SELECT k.customer, c.id FROM calls k LEFT JOIN customers c ON c.id = k.customer",
     "now() as a value": "SELECT id, date_trunc('minute', now()) AS m, current_date AS d, "
     "paid > now() - INTERVAL '7 days' AS recent FROM orders",
-    "pivot": "SELECT sum(total) FILTER (WHERE customer = 1) AS one, sum(total) FILTER (WHERE customer = 2) AS two "
-    "FROM orders",
+    "pivot": "SELECT * FROM (SELECT id, customer, total FROM orders) PIVOT (sum(total) AS total, count(*) AS n "
+    "FOR (id, customer) IN ((1, 2) AS both))",
     "processing time": "SELECT window.start AS s, count(*) AS n FROM clicks GROUP BY window(at, '10 seconds')",
     "scalar subquery without aggregate": "SELECT id, (SELECT CAST(NULL AS int) AS x FROM items) AS x FROM orders",
     "session window in grouping sets": "SELECT page, count(*) AS n FROM clicks "

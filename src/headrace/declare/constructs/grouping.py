@@ -128,4 +128,11 @@ GROUPING = (
         "that of one `GROUP BY` for each set",
         "one group of each set",
     ),
+    Construct(
+        "`PIVOT (... FOR c IN (...))`",
+        "SELECT * FROM (SELECT customer, status, total FROM orders) PIVOT (sum(total) AS total, count(*) AS n "
+        "FOR status IN ('open' AS open, 'paid' AS paid))",
+        "those of its aggregates",
+        ONE_GROUP,
+    ),
 )

@@ -54,6 +54,12 @@ SELECTING = (
         "the changed row, once for each element",
     ),
     Construct(
+        "`UNPIVOT [INCLUDE NULLS] (v FOR c IN (a, b))`",
+        "SELECT * FROM (SELECT id, total, weight FROM orders) UNPIVOT (value FOR what IN (total AS total, weight))",
+        NOTHING,
+        "the changed row, once for each column",
+    ),
+    Construct(
         "`unnest(...)`, `generate_series`, `range` in `FROM`; `explode` in `SELECT`",
         "SELECT id, explode(sequence(0, 2)) AS number FROM orders",
         NOTHING,

@@ -33,7 +33,7 @@ REFUSALS: Mapping[str, str] = {
     "a comparison: ts > now() - INTERVAL '7 days'",
     "processing time": "only rows of a stream have one time at which they came: take a column with a time, "
     "window(ts, '10 seconds')",
-    "pivot": "write one aggregate with FILTER (WHERE ...) for each column",
+    "pivot": "name aggregates and values: PIVOT (sum(x) AS total, count(*) AS n FOR (a, b) IN ((1, 2) AS both))",
     "recursive query": "views cannot read themselves",
     "scalar subquery without aggregate": "give its column a type: CAST(... AS ...)",
     "session window in grouping sets": "group by each set in a query of its own, and combine them with UNION ALL",
@@ -52,7 +52,7 @@ REFUSALS: Mapping[str, str] = {
     "table function of groups": "group in a query of its own in FROM, and unfold that",
     "table sample": "filter by a column: pmod(id, 10) = 0",
     "time travel": "a view reads what its sources hold now",
-    "unpivot": "write a query for each column, and combine them with UNION ALL",
+    "unpivot": "give each entry of IN as many columns: UNPIVOT ((v, w) FOR c IN ((a, b), (c, d)))",
     "window frame: NAME": "use ROWS or RANGE",
     "window function: NAME": "docs/sql.md lists the window functions that are maintained",
     "window outside group by": "read FROM TUMBLE(t, ts, INTERVAL '1 minute'), which adds window_start and window_end, "

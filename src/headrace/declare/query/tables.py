@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headrace.declare.query.environment import BrokenView, Environment, FromClause, NamedQuery, Purpose, Rows
+from headrace.declare.query.pivots import write_pivots
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import FromTable, Scope, Visible, fold, same_name
 from headrace.declare.query.spelling import refuse_clause
@@ -47,6 +48,10 @@ def read_item(node: exp.Expr, environment: Environment, outer: QueryStage | None
 
 
 def _read_item(node: exp.Expr, environment: Environment, outer: QueryStage | None) -> FromClause:
+    if node.args.get("pivots"):
+        return _read_item(
+            write_pivots(node, environment, lambda item: _read_item(item, environment, outer)), environment, outer
+        )
     if isinstance(node, exp.Table):
         return _read_named(node, environment, outer)
     if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
