@@ -17,15 +17,19 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from bench.workloads.wide_area import make_network
-from bench.workloads.wide_area_sql import LINKS, SITES
+from bench.workloads.wide_area_sql import COMPUTE, LINKS, SITES
 from headrace.declare.units import BANDWIDTH, LATENCY, read_amount
 
 Ends = tuple[str, str]
 NETWORKS = ("ample", "tight", "scarce", "changing")
 AMPLE = 2e6
-NARROW = 0.01 * 8000 / 360
-"""What is left of each link of the modelled network, times the share of its tweets. A hundredth at 360 tweets/s: about
+NARROW = 0.009 * 8000 / 360
+"""What is left of each link of the modelled network, times the share of its tweets. At 360 tweets/s about a hundredth:
 as many of the copies that NET makes fit as on the measured network.
+"""
+SCARCE, ROOMY, HUB, HUB_CARRIES = 3_000.0, 1.33, ("london", "singapore"), 70_000.0
+"""Bytes/s between compute sites, and of one such link; what links from sources carry there of what they do on the tight
+network. At 360 tweets/s; other rates scale.
 """
 DROPS, DROPS_TO = ("ohio", "virginia"), 0.3
 
@@ -52,14 +56,19 @@ def make_real_network(name: str, tweets: float) -> RealNetwork:
 def make_rates(network: str, tweets: float) -> dict[Ends, float]:
     """Bytes/s that `tc` lets through, by link; only those that queries may use are narrow.
 
-    The tight ones are those of the modelled network, narrower. Of the scarce one, those between compute sites carry a
-    few results each: whoever shares what is elsewhere, without a look at links, waits for them.
+    The tight ones are those of the modelled network, narrower. Of the scarce one, those between compute sites carry
+    next to nothing, but for one that has room for the results of a single large query: whoever shares what is
+    elsewhere, without a look at links, waits for them.
     """
     rates = {(a, b): AMPLE for a in SITES for b in SITES if a != b}
     if network == "ample":
         return rates
-    found = make_network(1)
-    return rates | {ends: found.bandwidth[ends] * NARROW * tweets / 8000 for ends in LINKS}
+    found, scale = make_network(1), tweets / 360
+    narrow = {ends: found.bandwidth[ends] * NARROW * tweets / 8000 for ends in LINKS}
+    if network == "scarce":
+        narrow = {ends: SCARCE * scale if ends[0] in COMPUTE else ROOMY * size for ends, size in narrow.items()}
+        narrow[HUB] = HUB_CARRIES * scale
+    return rates | narrow
 
 
 def read_real_network(path: Path) -> RealNetwork:

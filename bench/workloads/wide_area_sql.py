@@ -56,9 +56,9 @@ DECODED = "uid, lang, place, hashtag, text, profile"
 PEOPLE, RETWEETED = "uid, place, hashtag", "uid, place, retweet_of"
 SIZES = (
     "count(*) AS n, count(place) AS placed, count(hashtag) AS tagged, max(uid) AS newest,"
-    " sum(length(text) + length(profile)) AS size"
+    " sum(length(text)) AS size, min(substr(profile, 1, 40)) AS example, max(substr(profile, 1, 40)) AS another"
 )
-"""What four queries tell of each group: it takes all of a tweet, so that they are sent the same rows."""
+"""What four queries tell of each group, with examples: it takes all of a tweet, so that they are sent the same rows."""
 RETWEETS = " WHERE retweet_of IS NOT NULL"
 
 QUERIES: Mapping[str, tuple[str, str]] = {
@@ -115,7 +115,7 @@ QUERIES: Mapping[str, tuple[str, str]] = {
     ),
     "Q12": (
         "tokyo",
-        "SELECT place, sum(length(text) % 5 - 2) AS sentiment FROM"
+        "SELECT place, sum(length(text) % 5 - 2) AS sentiment, min(text) AS example FROM"
         f" ({unite('place, text', without('mumbai'))}) GROUP BY place",
     ),
 }

@@ -11,7 +11,7 @@ from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, PlanOptions, settle_wishes
 from headrace.model.plan_modes import PlanWishes
 from headrace.plan.make import expand_declared, plan_declared
-from headrace.plan.versions import Asked, plan_versions
+from headrace.plan.versions import Asked, plan_versions, say_what_replanning_would_keep
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced, read_forced_promises
 
@@ -27,7 +27,10 @@ def plan_on_what_runs(
     if anew:
         forced = {name: settled.contracts[name].freshness_s for name in forced}
     asked = Asked(settled, forced, wishes.force, anew, options)
-    plan, promised = plan_versions(running, asked, read_forced_promises(folder))
+    before = read_forced_promises(folder)
+    plan, promised = plan_versions(running, asked, before)
+    if running is not None and not anew:
+        plan = say_what_replanning_would_keep(plan, running, asked, before)
     plan = replace(plan, feeds=(*_describe_feeds(plan), *refused)) if declared.feeds else plan
     return _with_templates(plan), promised
 

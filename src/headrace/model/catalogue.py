@@ -58,7 +58,8 @@ class Link:
     """A directed connection: bandwidth in bytes/s (None is no limit), one-way latency in seconds, price in $/GB.
 
     Never more than `limit` bytes/s are sent over it, so its bandwidth is no larger. `measured` is what it was found to
-    carry while something waited for it, in bytes/s as plans count rows; None if nobody knows.
+    carry while something waited for it, and no more than the limit lets through, in bytes/s as plans count rows; None
+    if nobody knows.
     """
 
     src: str
@@ -78,10 +79,8 @@ class Link:
 
     @property
     def carries(self) -> float | None:
-        """Bytes/s to plan with: what was measured, else what is declared, and never more than the limit."""
-        if self.measured is None:
-            return self.bandwidth
-        return max(SLOWEST_LINK, self.measured if self.limit is None else min(self.measured, self.limit))
+        """Bytes/s to plan with: what was measured, else what is declared."""
+        return self.bandwidth if self.measured is None else max(SLOWEST_LINK, self.measured)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ from headrace.plan.share.inherited import blocks_used
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.views import blocks_of_view
 
+TAKEN = ("link", "cpu", "disk")
+"""Resources of which others may take less if they are planned anew, as reasons of refusals name them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -71,6 +74,32 @@ def plan_versions(
             plan = replace(plan, catalogue=replace(plan.catalogue, contracts=contracts), rejected=rejected)
             return replace(plan, goes_on=_going_on(running, asked.declared, plan, held)), promises
         held |= {name: one for name, one in lost.items() if name not in held}
+
+
+def say_what_replanning_would_keep(
+    plan: Plan, running: Plan, asked: Asked, promised: Mapping[str, float] | None = None
+) -> Plan:
+    """The plan, in which those say so that are refused for a resource that others take, and for which there would be
+    room if all contracts were planned anew. For a newcomer nobody moves; a person may ask for it.
+    """
+    crowded = {
+        one.contract
+        for one in plan.rejected
+        if one.reason.partition(":")[0] in TAKEN and one.contract not in asked.force
+    }
+    if not crowded:
+        return plan
+    anew, _ = plan_versions(running, replace(asked, from_nothing=True, force=()), promised)
+    kept = {one.contract for one in anew.contracts}
+    if not kept.issuperset(one.contract for one in plan.contracts):
+        return plan
+    return replace(
+        plan, rejected=tuple(_say_replan(one) if one.contract in crowded & kept else one for one in plan.rejected)
+    )
+
+
+def _say_replan(refused: Rejection) -> Rejection:
+    return replace(refused, detail=f"{refused.detail}; `apply --replan` makes room for it, and may move others")
 
 
 def runs(running: Plan, contract: str) -> bool:

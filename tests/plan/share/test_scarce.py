@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from headrace.model.catalogue import Catalogue
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan
+from headrace.plan.versions import Asked, plan_versions, say_what_replanning_would_keep
 
 ROWS = "SELECT pid, kind, body FROM {}"
 COUNTS = "SELECT kind, count(*) AS n, max(body) AS body FROM {} GROUP BY kind"
@@ -50,6 +52,20 @@ def test_a_contract_that_fills_a_link_for_a_small_saving_leaves_it_to_one_that_n
 def test_where_nothing_helps_the_refusal_stays() -> None:
     plan = make_plan(two_contracts("0.5 MB/s"))
     assert [one.contract for one in plan.rejected] == ["rows"]
+
+
+def test_a_newcomer_is_told_that_planning_all_anew_would_make_room() -> None:
+    """Nobody who runs moves for one who comes; whoever wants that can ask for it."""
+    for bandwidth, is_told in (("1.5 MB/s", True), ("0.5 MB/s", False)):
+        catalogue = two_contracts(bandwidth)
+        running = make_plan(replace(catalogue, contracts={"counts": catalogue.contracts["counts"]}))
+        asked = Asked(catalogue)
+        plan, _ = plan_versions(running, asked)
+        told = say_what_replanning_would_keep(plan, running, asked)
+        assert [one.contract for one in told.rejected] == ["rows"] and told.graph == plan.graph
+        assert told.rejected[0].detail.endswith("; `apply --replan` makes room for it, and may move others") == is_told
+        anew, _ = plan_versions(running, replace(asked, from_nothing=True))
+        assert bool(anew.rejected) != is_told
 
 
 @settings(max_examples=15)

@@ -62,9 +62,11 @@ def value_links(
     """
     shares = find_sent_shares(now, measured.row_bytes)
     usual, traffic = shares.get(None, 1.0), now.live.bill.link
+    limits = {(link.src, link.dst): link.limit for link in now.catalogue.links if link.limit is not None}
     capacity, load = dict[Ends, float](), dict(measured.load)
     for ends, bytes_s in carried.items():
-        carries = max(SLOWEST_LINK, bytes_s)  # over one that is cut nothing comes at all
+        # Over one that is cut nothing comes at all. A limit is one of bytes that are sent, as `bytes_s` is.
+        carries = max(SLOWEST_LINK, min(bytes_s, limits.get(ends, bytes_s)))
         capacity[ends] = max(SLOWEST_LINK, carries / remembered.get(ends, shares.get(ends, usual)))
         load[ends] = min(SLOWEST, traffic.get(ends, 0.0) * shares.get(ends, usual) / carries)
     return replace(measured, capacity=capacity, load=load)
