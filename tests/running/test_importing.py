@@ -122,14 +122,17 @@ def test_a_copy_that_comes_from_another_site_now_is_asked_for_there(tmp_path: Pa
         bringing.tell_to_end()
 
 
-def test_nothing_more_is_asked_for_while_what_has_come_is_not_read_and_there_is_no_room(
+def test_a_copy_that_is_ahead_is_not_asked_for_while_there_is_no_room_and_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others keep what comes next: a view that is slow is not loaded anew for changes that had no room here."""
+    """Others keep what comes next: a view that waits for one site is not loaded anew for what another has sent
+    meanwhile. Nothing is pushed here: what is made of copies waits for all of them to get to one time.
+    """
     monkeypatch.setattr(importing, "COUNT_EVERY_S", 0.01)
     sites = apart(VIEWS[:1], "m2", tmp_path)
     world = sites.worlds["m2"]
     copies = sorted(world.program.imports)
+    (view,) = (entry.vertex for entry in sites.plan.contracts)
     sites.capture({name: ZSet.of([]) for name in ("r", "s", "t")})
     sites.load()
     rows = ZSet.of(
@@ -149,26 +152,28 @@ def test_nothing_more_is_asked_for_while_what_has_come_is_not_read_and_there_is_
         lambda: 1_000_000,
         ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
         find_budget=lambda: 10_000,
+        find_views=lambda: [view],
     )
     try:
-        t = sites.now
         for copy in copies:
-            bringing.want(copy, t, 1_000_000)
+            bringing.want(copy, sites.now, 1_000_000)
         until(lambda: not bringing.find_under_way(), "what has room comes")
         unread = count_unread(world.engine)
         full = max(unread, key=lambda name: unread[name])
         assert unread[full] > 10_000
         sites.capture({"r": rows})
+        bringing.want(full, sites.now, 1_000_000)
+        until(lambda: not bringing.find_under_way(), "it is not ahead of others, which is what views wait for")
+        assert not troubles.all()
+        sites.capture({"r": rows})
         del peers.asked[:]
-        for copy in copies:
-            bringing.want(copy, sites.now, 1_000_000)
+        bringing.want(full, sites.now, 1_000_000)
         until(lambda: bool(troubles.all()), "it is told")
         assert "nothing more is asked of other sites" in next(iter(troubles.all().values())).what
-        assert full not in peers.asked and full in bringing.find_under_way()
-        with bringing.turns.pushing:
-            world.engine.push(list(world.program.tasks), t)
-        assert count_unread(world.engine)[full] == 0
-        until(lambda: not bringing.find_under_way(), "what is left comes once that is read")
+        assert full not in peers.asked and bringing.find_under_way() == {full}
+        for copy in copies:
+            bringing.want(copy, sites.now, 1_000_000)
+        until(lambda: not bringing.find_under_way(), "those behind come, and then what was ahead of them")
         assert full in peers.asked and not troubles.all()
     finally:
         stop.set()

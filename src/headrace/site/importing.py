@@ -40,7 +40,7 @@ from headrace.run.ports import Ledger
 from headrace.run.program import SiteCopy
 from headrace.run.push.engine import Engine, NotThereYet
 from headrace.run.push.exports import ChangesGone, SentChanges
-from headrace.run.push.imports import commit_segment, count_unread
+from headrace.run.push.imports import commit_segment, count_unread, find_ahead
 from headrace.run.push.push import Pushed
 from headrace.run.push.simulated_links import Ends
 from headrace.site.link_states import LinkState, describe_arriving
@@ -65,7 +65,7 @@ BROUGHT_WITHIN_S = 20.0
 """How long a view that is loaded waits for copies: whoever loads holds turns that others want."""
 LOOK_EVERY_S = 0.05
 FULL_AT = 0.9
-"""At which share of the bytes that changes may take here nothing more is asked for of copies which are not read yet:
+"""At which share of the bytes that changes may take here nothing more is asked for of copies which are ahead of others:
 before views that are behind have to be loaded anew, because there is no room for the changes that they lack.
 """
 COUNT_EVERY_S = 1.0
@@ -154,6 +154,8 @@ class Importing:
     """The link from another site, as it is declared."""
     find_budget: Callable[[], int | None] = lambda: None
     """Bytes that changes may take here; None if nothing runs yet."""
+    find_views: Callable[[], Collection[str]] = tuple
+    """The vertices that contracts here read."""
 
     def __post_init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
@@ -365,9 +367,8 @@ class Importing:
         return _Came.SOME if reached > after else _Came.NOTHING
 
     def _find_full(self) -> frozenset[str]:
-        """Copies of which nothing more is asked for now: there is little room left, and what has come is not read.
-
-        Views wait for the copy that is furthest behind. That one is read as it comes, so it is never among these.
+        """Copies of which nothing more is asked for now: there is little room left, what has come is not read, and it
+        cannot be before another copy has come that is further behind.
         """
         engine, budget, now_s = self.engine(), self.find_budget(), time.monotonic()
         if engine is None or budget is None or now_s < self._counted_s + COUNT_EVERY_S:
@@ -378,7 +379,10 @@ class Importing:
             self._full = frozenset()
             self.troubles.clear(UNREAD)
             return self._full
-        self._full = frozenset(name for name, one in unread.items() if one)
+        self._full = find_ahead(engine, self.find_views()).intersection(name for name, one in unread.items() if one)
+        if not self._full:  # views read what is here soon, or are loaded anew if they do not keep up
+            self.troubles.clear(UNREAD)
+            return self._full
         room = f"{format_bytes(size)} of {format_bytes(budget)}"
         what = f"views have not read {room} that changes may take here: nothing more is asked of other sites until then"
         self.troubles.report(UNREAD, what, MEND_UNREAD)

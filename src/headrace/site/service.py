@@ -79,6 +79,7 @@ END_WITHIN_S = 30.0
 ANSWER_WITHIN_S = 8.0
 """How long threads that ask databases may go on: a database that stands still never answers."""
 AUDIT_EVERY_S = 1.0
+LOOK_AT_STEPS_EVERY_S = 3.0
 SLOTS_EVERY_S = 3.0
 WAKE_EVERY_S = 5.0
 COUNT_WAITING_EVERY_S = 3.0
@@ -240,6 +241,7 @@ class Service:
             shortest_s=self._find_shortest,
             find_link=self._find_link_from,
             find_budget=self._find_budget,
+            find_views=self._find_views,
         )
 
     def _find_link_from(self, origin: str) -> Link | None:
@@ -248,6 +250,10 @@ class Service:
     def _find_budget(self) -> int | None:
         running = self.running
         return None if running is None or self.site is None else running.budgets.get(self.site)
+
+    def _find_views(self) -> tuple[str, ...]:
+        running = self.running
+        return () if running is None else tuple(entry.vertex for entry in running.plan.contracts)
 
     def _find_told_reach(self) -> Mapping[str, int]:
         return {} if self.importing is None else self.importing.find_told_reach()
@@ -459,7 +465,7 @@ class Service:
             self.slots.look({name: one.task for name, one in list(self.captures.running.items())})
 
     def _audit(self) -> None:
-        renewed = time.monotonic()
+        renewed, stepped = time.monotonic(), float("-inf")
         while not self.stop.wait(AUDIT_EVERY_S):
             since = time.monotonic() - renewed
             if since > LEASE_S / 4:
@@ -470,7 +476,9 @@ class Service:
             self.look()
             self._wake_rounds()
             self.captures.check()
-            self.captures.look_at_steps(self.ledger)
+            if time.monotonic() - stepped > LOOK_AT_STEPS_EVERY_S:
+                stepped = time.monotonic()
+                self.captures.look_at_steps(self.ledger)
             self.report_source_troubles()
             self._tidy_snapshots()
             state = self.rounds.state

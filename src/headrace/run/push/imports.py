@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from headrace.model.log import Commit, Edit, Piece, PieceKind
 from headrace.run.logs.merge import shards_wanted
 from headrace.run.logs.write import RowsToWrite, write_log_rows
@@ -48,3 +50,16 @@ def count_unread(engine: Engine) -> dict[str, int]:
         if name in logs and read:
             found[name] = sum(piece.bytes for piece in logs[name].changes(min(read), logs[name].t))
     return found
+
+
+def find_ahead(engine: Engine, views: Collection[str]) -> frozenset[str]:
+    """Copies of which nobody can use more now: all views, and all that other sites have of us, which are made of one
+    are made of another as well that is further behind. They wait for all of them to get to one time, so the one that is
+    furthest behind is never among these.
+    """
+    program, times, needed = engine.program, engine.ledger.times(), set[str]()
+    sent = (name for copy in program.exports.values() for name in copy.task.reads)
+    for end in {*views, *sent}:
+        read = {name: times[name] for name in program.imports_of([end]) if name in times}
+        needed |= {name for name, t in read.items() if t == min(read.values())}
+    return frozenset(program.imports.keys() & times.keys()) - needed
