@@ -140,7 +140,8 @@ class SharedComparisons:
         if share is None or share.given is None:
             return answer_refusal(HTTPStatus.GONE, ENDED)
         if (part := share.given.read(name, 0, number)) is not None:
-            return WireAnswer(part.body, MEDIA_TYPE, headers={PART: str(part.number), PARTS: str(part.of)})
+            said = {PART: str(part.number), PARTS: str(part.of)}
+            return WireAnswer(part.body, MEDIA_TYPE, headers=said, is_load=True)
         try:
             look = share.ask({"do": "look"}, LOOK_WITHIN_S)
         except ConnectError as error:

@@ -82,7 +82,8 @@ def send_part(asks: SiteAsks) -> WireAnswer:
         part = exporting.read_part(copy, t, number)
     except EvaluationError as error:
         raise NotThereYet(str(error)) from error
-    return WireAnswer(part.body, MEDIA_TYPE, headers={PART: str(part.number), PARTS: str(part.of)})
+    said = {PART: str(part.number), PARTS: str(part.of)}
+    return WireAnswer(part.body, MEDIA_TYPE, headers=said, is_load=True)
 
 
 def send_probe(asks: SiteAsks) -> WireAnswer:

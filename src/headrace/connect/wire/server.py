@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -21,7 +22,8 @@ import h11
 
 from headrace.connect.wire.contexts import KnownPeer, WireIdentity, read_peer
 from headrace.connect.wire.limit import LinkLimits
-from headrace.connect.wire.tcp import keep_alive, read_tcp_info
+from headrace.connect.wire.order import WAITS_AT_MOST_S, LinkOrder, may_be_ahead
+from headrace.connect.wire.tcp import AnySocket, count_outgoing, keep_alive, keep_little_unsent, read_tcp_info
 from headrace.model.errors import UsageError
 
 log = logging.getLogger("headrace.service")
@@ -45,6 +47,8 @@ MOST_STRANGERS = 64
 """Connections without a certificate at once: more are closed, so that sites always get one."""
 MOST_THREADS = 128
 """Requests that may wait at once: a site has about five for each other site."""
+LOOK_FIRST_S, LOOK_EVERY_S = 0.001, 0.05
+"""How soon, and how often, a load that waits looks whether it may go on."""
 REFRESH_EVERY_S = 30.0
 START_WITHIN_S, END_WITHIN_S, CLOSED_WITHIN_S = 15.0, 5.0, 0.05
 
@@ -63,10 +67,13 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True)
 class WireAnswer:
+    """A load is sent behind what else goes to the same site."""
+
     body: bytes
     media_type: str = JSON
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_load: bool = False
 
 
 def answer_refusal(status: HTTPStatus, message: str, hint: str | None = None) -> WireAnswer:
@@ -97,6 +104,7 @@ class WireServer:
         self._started = threading.Event()
         self._failure: Exception | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._orders: dict[str, LinkOrder] = {}  # by site; of the loop's thread alone
         self._strangers = 0  # connections without a certificate; of the loop's thread alone
         self.port = 0
         self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
@@ -173,6 +181,7 @@ class WireServer:
     async def _answer_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = read_peer(writer.get_extra_info("peercert"))
         keep_alive(writer.get_extra_info("socket"))
+        keep_little_unsent(writer.get_extra_info("socket"))
         writer.transport.set_write_buffer_limits(high=1)  # with 0, it would wait for ever
         if peer is not None:
             await self._answer_peer(reader, writer, peer)
@@ -186,41 +195,58 @@ class WireServer:
     async def _answer_peer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: KnownPeer | None
     ) -> None:
-        http = h11.Connection(h11.SERVER)
-        while True:
-            request = await _read_request(http, reader, peer)
-            if request is None or (peer is not None and time.time() >= peer.until):
-                return  # a connection lasts no longer than the certificate that it was made with
-            if isinstance(request, WireAnswer):
-                answer = request
-            else:
-                async with self._room:
-                    answer = await self._answer_beside(request)
-            await self._write_answer(http, writer, answer, None if peer is None else peer.name.site)
-            if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
-                return
-            http.start_next_cycle()
+        http, site = h11.Connection(h11.SERVER), None if peer is None else peer.name.site
+        order = LinkOrder() if site is None else self._orders.setdefault(site, LinkOrder())
+        try:
+            while True:
+                request = await _read_request(http, reader, peer)
+                if request is None or (peer is not None and time.time() >= peer.until):
+                    return  # a connection lasts no longer than the certificate that it was made with
+                if isinstance(request, WireAnswer):
+                    answer = request
+                else:
+                    async with self._room:
+                        answer = await self._answer_beside(request)
+                await self._write_answer(http, writer, answer, site, order)
+                if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
+                    return
+                http.start_next_cycle()
+        finally:
+            order.end(writer)
 
     async def _write_answer(
-        self, http: h11.Connection, writer: asyncio.StreamWriter, answer: WireAnswer, site: str | None
+        self,
+        http: h11.Connection,
+        writer: asyncio.StreamWriter,
+        answer: WireAnswer,
+        site: str | None,
+        order: LinkOrder,
     ) -> None:
-        """Sends no more to a site than its link's limit lets through."""
+        """Sends no more to a site than its link's limit lets through, and loads behind changes."""
         headers = {"Content-Type": answer.media_type, "Content-Length": str(len(answer.body)), **answer.headers}
-        head = http.send(h11.Response(status_code=int(answer.status), headers=list(headers.items())))
-        assert head is not None
-        writer.write(head)
+        ready = http.send(h11.Response(status_code=int(answer.status), headers=list(headers.items()))) or b""
+        connection: AnySocket = writer.get_extra_info("socket")
+        if answer.is_load:
+            order.end(writer)
+        else:
+            order.begin_changes(writer, partial(_count_unsent, writer, connection))
         whole, start, record = memoryview(answer.body), 0, LEAST_RECORD
         while start < len(whole):
-            size = record if site is None else min(record, self._limits.at_once(site))
-            if site is not None and (wait_s := self._limits.take(site, min(size, len(whole) - start))):
+            size = min(record if site is None else min(record, self._limits.at_once(site)), len(whole) - start)
+            if answer.is_load:
+                await _wait_for_turn(order, connection, size)
+            if site is not None and (wait_s := self._limits.take(site, size)):
                 await asyncio.sleep(wait_s)
             began = time.monotonic()
-            writer.write(http.send(h11.Data(data=bytes(whole[start : start + size]))) or b"")
+            writer.write(ready + (http.send(h11.Data(data=bytes(whole[start : start + size]))) or b""))
+            ready = b""
             await self._wait_until_sent(writer)
             start += size
+            if not answer.is_load:
+                order.note_changes(size)
             record = record * 2 if time.monotonic() - began < QUICK_S else record // 2
             record = max(LEAST_RECORD, min(record, start // RECORD_SHARE, MOST_RECORD))
-        writer.write(http.send(h11.EndOfMessage()) or b"")
+        writer.write(ready + (http.send(h11.EndOfMessage()) or b""))
         await self._wait_until_sent(writer)
 
     async def _wait_until_sent(self, writer: asyncio.StreamWriter) -> None:
@@ -228,7 +254,8 @@ class WireServer:
         taken = None
         while True:
             try:
-                await asyncio.wait_for(writer.drain(), self._write_within_s)
+                async with asyncio.timeout(self._write_within_s):  # no task of its own, as `wait_for` would make
+                    await writer.drain()
             except TimeoutError:
                 known = read_tcp_info(writer.get_extra_info("socket"))
                 before, taken = taken, None if known is None else known.bytes_acked
@@ -261,11 +288,30 @@ class WireServer:
             return answer_refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the answer could not be made; see service.log")
 
 
+def _count_unsent(writer: asyncio.StreamWriter, connection: AnySocket) -> int:
+    """Bytes of an answer that the other side does not have yet."""
+    return writer.transport.get_write_buffer_size() + count_outgoing(connection)
+
+
+async def _wait_for_turn(order: LinkOrder, connection: AnySocket, size: int) -> None:
+    """Until a load may send so many bytes."""
+    began, pause_s, waited_s = time.monotonic(), LOOK_FIRST_S, 0.0
+    while _is_ahead(connection, waited_s) or not order.take(size, waited_s):
+        await asyncio.sleep(pause_s)
+        pause_s, waited_s = min(2 * pause_s, LOOK_EVERY_S), time.monotonic() - began
+
+
+def _is_ahead(connection: AnySocket, waited_s: float) -> bool:
+    """Whether so much of a load is on its way that more would hold up changes which come now."""
+    return waited_s < WAITS_AT_MOST_S and count_outgoing(connection) >= may_be_ahead(read_tcp_info(connection))
+
+
 async def _read_request(
     http: h11.Connection, reader: asyncio.StreamReader, peer: KnownPeer | None
 ) -> WireRequest | WireAnswer | None:
     """The next request; None at the end of the connection, or the refusal of one that is too large."""
-    asked = await asyncio.wait_for(_next_event(http, reader), STRANGER_WITHIN_S if peer is None else IDLE_S)
+    async with asyncio.timeout(STRANGER_WITHIN_S if peer is None else IDLE_S):
+        asked = await _next_event(http, reader)
     if not isinstance(asked, h11.Request):
         return None
     body, largest = bytearray(), LARGEST_BODY_OF_STRANGERS if peer is None else LARGEST_BODY

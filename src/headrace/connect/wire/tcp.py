@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import struct
+import termios
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 # struct tcp_info of linux/tcp.h: what is missing at the end, an older kernel does not say.
 _BYTES = struct.Struct("@8B24I4Q6IQ")
+_COUNT = struct.Struct("@i")
 _RTT, _BYTES_ACKED, _BYTES_RECEIVED, _NOTSENT, _DELIVERY_RATE = 8 + 15, 34, 35, 38, 42
 
 
@@ -26,6 +30,8 @@ class TcpInfo:
 class AnySocket(Protocol):
     """What both `socket` and `asyncio` call one."""
 
+    def fileno(self) -> int: ...
+
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
 
     def setsockopt(self, level: int, option: int, value: int, /) -> None: ...
@@ -37,12 +43,32 @@ that wait behind what a slow link carries.
 """
 
 
+LEAST_UNSENT = 128 * 1024
+"""Bytes that wait in the kernel beside those that are on their way."""
+
+
 def keep_alive(connection: AnySocket) -> None:
     """Finds out whether the other end is still there while an answer is made, for however long."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEPT_ALIVE.items():
         if (option := getattr(socket, name, None)) is not None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def keep_little_unsent(connection: AnySocket) -> None:
+    """Has the kernel take no more than it needs to keep sending: what it has taken goes before all that comes later."""
+    if (option := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, option, LEAST_UNSENT)
+
+
+def count_outgoing(connection: AnySocket) -> int:
+    """Bytes that were sent and that the other side does not have yet. 0 of a connection that is closed, and where the
+    kernel does not say it.
+    """
+    with suppress(OSError, ValueError):
+        found: tuple[int] = _COUNT.unpack(fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(_COUNT.size)))
+        return found[0]
+    return 0
 
 
 def read_tcp_info(connection: AnySocket) -> TcpInfo | None:
