@@ -14,7 +14,6 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException, HTTPSConnection
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from headrace.connect.free_port import free_port
@@ -57,11 +56,6 @@ class JoinWishes:
     token: str | None = None
     listen: str | None = None
     replaces: bool = False
-
-
-def is_member(directory: Path) -> bool:
-    """Whether a folder has joined a project."""
-    return read_membership(Folder(directory.absolute())) is not None
 
 
 def join_project(folder: Folder, site: str, wishes: JoinWishes) -> Membership:

@@ -29,7 +29,7 @@ from headrace.app.site_answers import answer_site
 from headrace.connect.free_port import free_port
 from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
-from headrace.connect.small_memory import keep_giving_back, use_few_pools
+from headrace.connect.small_memory import do_without_pandas, keep_giving_back, use_few_pools
 from headrace.connect.wire.client import WireAddress, WireClient
 from headrace.connect.wire.contexts import IDENTITY_FOLDER, WireIdentity
 from headrace.connect.wire.limit import LinkLimits
@@ -46,6 +46,7 @@ from headrace.site.site_folders import SitePart, read_part, site_folder
 from headrace.site.threads import running_beside
 
 LOOPBACK = "127.0.0.1"
+FOUND_FOR_S = 1.0
 
 
 def run_agent(
@@ -92,6 +93,7 @@ def run_hosted(
     declared = _choose_engine(part.plan, alone, settings)
     if declared.kind is RunEngine.LOCAL:
         use_few_pools()
+        do_without_pandas()
     recovered = tell_remains(folder, say)
     began, engine = time.monotonic(), start_engine(declared, folder)
     with (
@@ -116,10 +118,19 @@ def _find_peer(project: Folder, identity: WireIdentity, limits: LinkLimits, site
 
 
 def _find_where(project: Folder, site: str) -> Callable[[], WireAddress | None]:
-    """Where a site's process is now: it says so in its folder."""
+    """Where a site's process is now: it says so in its folder. What was found holds for a moment: sites ask each other
+    all the time, and whoever does not find one there asks again.
+    """
+    found: tuple[float, WireAddress | None] = (float("-inf"), None)
 
     def find() -> WireAddress | None:
+        nonlocal found
+        now, (looked, where) = time.monotonic(), found
+        if where is not None and now < looked + FOUND_FOR_S:
+            return where
         process = running_process(site_folder(project, site))
-        return None if process is None or not process.wire_port else WireAddress(LOOPBACK, process.wire_port)
+        where = None if process is None or not process.wire_port else WireAddress(LOOPBACK, process.wire_port)
+        found = (now, where)
+        return where
 
     return find

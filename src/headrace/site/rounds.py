@@ -79,6 +79,7 @@ class Rounds:
     state: PushState | None = None
     counts: PushCounts = field(default_factory=PushCounts)
     _answered: int = 0
+    _looked_at: float = float("-inf")
     _is_idle: bool = False
     """Whether the last round had nothing to do but to note times."""
     _quiet_until: float = 0.0
@@ -149,8 +150,13 @@ class Rounds:
     def _push_as_asked(self, scheduler: Scheduler) -> None:
         """An audit may ask for all views at one time, ahead of their turn; tried once.
 
-        But for views that are not loaded, or read a source which is stopped.
+        But for views that are not loaded, or read a source which is stopped. Rounds follow each other quickly, and an
+        audit can wait: it is looked for twice a second.
         """
+        now_s = time.monotonic()
+        if now_s < self._looked_at + LONGEST_PAUSE_S:
+            return
+        self._looked_at = now_s
         wanted, engine = read_note(self.ledger, WantedTime), scheduler.engine
         if wanted is not None and (t := wanted.t) > self._answered:
             stopped = {SPOOL + name for name in note_keys(self.ledger, SourceStopped)}

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headrace.service")
 
-TICK_S = 1.0
+TICK_S, REPORT_EVERY_S = 1.0, 5.0
+"""How often to look whether a check is due, and what the ledger has of those that found something."""
 AFTER_FAILURE_S = 60.0
 PATIENCE_S = 30.0
 """How long a piece waits for a gap between pushes that is long enough for it."""
@@ -57,13 +58,16 @@ class Checking:
     def run(self, end: threading.Event) -> None:
         """Checks until it is told to end."""
         self.book.resume()
-        next_at = time.monotonic() + TICK_S
+        next_at, report_at = time.monotonic() + TICK_S, time.monotonic()
         while not end.wait(min(TICK_S, max(0.0, next_at - time.monotonic()))):
             try:
-                self.report()
+                if time.monotonic() >= report_at:
+                    self.report()
+                    report_at = time.monotonic() + REPORT_EVERY_S
                 if time.monotonic() >= next_at:
                     self.service.gaps.wait(end, PATIENCE_S)
                     next_at = time.monotonic() + max(TICK_S, seconds_within(self.budget, self.step()))
+                    report_at = time.monotonic()  # it may have found something
             except Fenced:
                 return  # somebody else has the project
             except Exception:  # whatever it is: what runs goes on

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Query, Security
@@ -36,6 +36,9 @@ from headrace.doors.documents import applied_document, reread_document, seen_doc
 from headrace.model.errors import UnknownName, UsageError
 from headrace.model.options import ApplyWishes
 from headrace.model.plan_modes import Method, PlanWishes, Sharing, WideArea
+
+if TYPE_CHECKING:
+    from headrace.app.late_server import ListeningPort
 
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0
@@ -295,7 +298,8 @@ def _acting_routes(api: APIRouter, host: ServiceHost) -> None:
 class HttpServer:
     """Serves until it is stopped. `before_end` closes what would go on otherwise, `after_end` what nobody asks then.
 
-    A `small` one does without the faster libraries, their memory and their threads.
+    A `small` one does without the faster libraries, their memory and their threads. One that is `listening` already
+    does so at that port.
     """
 
     def __init__(
@@ -305,6 +309,7 @@ class HttpServer:
         before_end: Callable[[], None] = lambda: None,
         after_end: Callable[[], None] = lambda: None,
         small: bool = False,
+        listening: ListeningPort | None = None,
     ) -> None:
         config = uvicorn.Config(
             http,
@@ -319,7 +324,7 @@ class HttpServer:
             timeout_graceful_shutdown=END_WITHIN_S,
         )
         self._after_end = after_end
-        self._server = QuietServer(config, before_end)
+        self._server, self._listening = QuietServer(config, before_end), listening
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
         until = time.monotonic() + START_WITHIN_S
@@ -332,7 +337,7 @@ class HttpServer:
 
     def _run(self) -> None:
         try:
-            self._server.run()
+            self._server.run(None if self._listening is None else [self._listening.socket])
         except SystemExit:
             return  # uvicorn's way to say that the port is taken
 
@@ -347,7 +352,7 @@ class HttpServer:
         self._after_end()
 
 
-def serve(host: ServiceHost, token: str, port: int) -> HttpServer:
+def serve(host: ServiceHost, token: str, port: int, listening: ListeningPort | None = None) -> HttpServer:
     http = ServiceHttp(host, token)
     is_small = host.service.site is not None  # where the rows of views and feeds are served is another process, or few
-    return HttpServer(http, port, http.feeds.streams.close, http.feeds.close, small=is_small)
+    return HttpServer(http, port, http.feeds.streams.close, http.feeds.close, small=is_small, listening=listening)

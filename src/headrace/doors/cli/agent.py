@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit
 from headrace.doors.cli.up import EngineOption, Listen, Port, choose_say
+
+if TYPE_CHECKING:
+    from headrace.app.late_server import LateServer, ListeningPort
+    from headrace.app.running import Server, ServiceHost
 
 Site = Annotated[str, typer.Option("--site", help="The site to run.")]
 
@@ -41,19 +45,31 @@ def agent(
     json: Json = False,
 ) -> int:
     """Run one site of a project. `headrace up --sites processes` starts one for each site by itself."""
-    from headrace.app.joining import JoinWishes, is_member
+    from headrace.app.membership import is_member
     from headrace.app.running import UpSettings
-    from headrace.doors.api.server import serve
 
     say, settings = choose_say(json), UpSettings(port, engine)
     own = directory if folder is None else folder
     if join is not None or folder is not None or is_member(own):
         from headrace.app.joined_agent import run_joined
+        from headrace.app.joining import JoinWishes
 
-        run_joined(own, site, os.environ, settings, JoinWishes(join, token, listen, replace), serve, say)
+        run_joined(own, site, os.environ, settings, JoinWishes(join, token, listen, replace), _serve_when_asked, say)
     else:
         from headrace.app.site_agent import run_agent
 
-        run_agent(directory, site, os.environ, settings, serve, say)
+        run_agent(directory, site, os.environ, settings, _serve_when_asked, say)
     say("stopped")
     return Exit.DONE
+
+
+def _serve_when_asked(host: ServiceHost, token: str, port: int) -> LateServer:
+    """What answers is loaded with the first question."""
+    from headrace.app.late_server import LateServer
+
+    def begin(listening: ListeningPort) -> Server:
+        from headrace.doors.api.server import serve
+
+        return serve(host, token, listening.port, listening)
+
+    return LateServer(port, begin)
