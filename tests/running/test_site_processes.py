@@ -20,6 +20,9 @@ from headrace.site.process import running_process
 from headrace.site.site_folders import site_folder
 from tests.running.running_project import RunningProject, until
 
+SPARK = 'engine: {kind: spark, master: "local[1]", memory: 600 MB}'
+"""Of a site whose project has none."""
+
 
 @pytest.fixture
 def apart(project: RunningProject) -> Iterator[RunningProject]:
@@ -208,3 +211,47 @@ def test_views_are_right_after_kills_and_standstills_under_load(apart: RunningPr
     apart.until_equal("named", "counts")
     compared = apart.document("audit", "--recompute")["recompute"]
     assert all(one["equal"] for one in compared) and len(compared) == 3, compared
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_site_with_spark_works_with_sites_without_through_kills(project: RunningProject) -> None:
+    project.declare("named", "counts", "by_pid", more="engine: {kind: local}\n")
+    file = project.folder / "headrace.yml"
+    file.write_text(file.read_text().replace("us: {cpu: 0.34 $/core-hour}", f"us: {{cpu: 0.34 $/core-hour, {SPARK}}}"))
+    project.document("up", "--detach", "--sites=processes")
+    try:
+        project.until_equal("named", "counts")
+        java = {site: find_java(pid_of(project, site)) for site in ("us", "eu")}
+        assert len(java["us"]) == 1 and not java["eu"], java
+        command = Path(f"/proc/{java['us'][0]}/cmdline").read_text().split("\0")
+        assert f"-Xmx{600_000_000 // 1024}k" in command, command
+        for number in range(3000, 3003):
+            killed = pid_of(project, "us")
+            victims = [killed, *find_java(killed)] if number != 3001 else find_java(killed)
+            for pid in victims:
+                os.kill(pid, signal.SIGKILL)
+            for step in range(10):
+                project.change_something(number + 100 * step)
+            if number != 3001:
+                until(lambda killed=killed: sites(project)["us"]["pid"] not in (None, killed), "it was started again")  # type: ignore[misc]
+                until(lambda pid=victims[1]: not Path(f"/proc/{pid}").exists(), "its Java is gone")  # type: ignore[misc]
+            project.until_equal("named", "counts")
+        until(lambda: sites(project)["us"]["state"] == "running", "it runs")
+        until(lambda: len(find_java(pid_of(project, "us"))) == 1, "it has one Java again")
+        compared = project.document("audit", "--recompute")["recompute"]
+        assert {one["contract"] for one in compared if one["equal"]} == {"named", "counts", "by_pid"}, compared
+    finally:
+        project.headrace("down")
+    assert not [pid for pids in java.values() for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def find_java(pid: int) -> list[int]:
+    """The Java processes that a process, or one below it, has started."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # ended meanwhile
+            for child in map(int, (task / "children").read_text().split()):
+                is_java = Path(f"/proc/{child}/comm").read_text() == "java\n"
+                found += [child] if is_java else find_java(child)
+    return found
