@@ -189,6 +189,11 @@ def children(pid: int) -> set[int]:
     return found
 
 
+def mapped_files(pid: int) -> str:
+    """The files that a process has in its memory, with the libraries that it has loaded."""
+    return Path(f"/proc/{pid}/maps").read_text()
+
+
 def until(holds: Callable[[], bool], what: str, within_s: float = 120.0, every_s: float = 0.1) -> None:
     end = time.monotonic() + within_s
     while not holds():

@@ -19,6 +19,7 @@ from typing import Any
 
 from headrace.app.reading import find_trouble
 from headrace.connect.input_lines import lines_of
+from headrace.connect.lean_start import keep_pandas_out
 from headrace.connect.wire.addresses import read_address
 from headrace.connect.wire.client import WireAddress, WireClient
 from headrace.connect.wire.compared_rows import HttpRowsGiver
@@ -102,6 +103,7 @@ def _answer(share: SiteShare, asked: Mapping[str, Any], scratch: Path) -> dict[s
 def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     os.nice(POLITE)
+    keep_pandas_out()
     directory, comparison = arguments
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed in this process is no answer

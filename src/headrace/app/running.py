@@ -26,6 +26,7 @@ from typing import Protocol
 from headrace.app.limits import need_for_heap
 from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, runnable
 from headrace.app.refusing import refuse_second
+from headrace.connect.lean_start import end_start
 from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
 from headrace.coordinate.host import Prepared, ServiceHost
@@ -211,6 +212,7 @@ def open_host(
     def prepare_project(wishes: ApplyWishes) -> Prepared:
         return runnable(prepare_beside_lost(folder.project, environment, wishes), engine.kind)
 
+    end_start()
     host = ServiceHost(service, folder, prepare_project if alone is None else alone.prepare, engine=engine.kind)
     try:
         service.ledger.commit(service.lease, Commit(notes=(home_of(folder),)))

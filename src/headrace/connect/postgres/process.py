@@ -24,6 +24,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from headrace.connect.files import FileStore
 from headrace.connect.input_lines import lines_of
+from headrace.connect.lean_start import keep_pandas_out
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
@@ -204,6 +205,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m headrace.connect.postgres.process CONFIG.json", file=sys.stderr)
         return 2
+    keep_pandas_out()
     stop = threading.Event()
     do_without_pandas()
     threading.Thread(target=keep_giving_back, args=(stop,), name="give back memory", daemon=True).start()

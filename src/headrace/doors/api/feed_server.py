@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.app.feed_serving import FeedServing, open_feed_serving, share_port
+from headrace.app.lean_start import keep_pandas_out
 from headrace.doors.api.answers import ErrorEntry, Errors, answer_problem
 from headrace.doors.api.feed_metrics import FeedServerCollector
 from headrace.doors.api.feed_table import PREFIX, REFS, describe_paths, describe_schemas
@@ -97,6 +98,7 @@ def describe_server() -> dict[str, Any]:
 
 def main() -> None:
     """Serves until its input ends, or it is told to."""
+    keep_pandas_out()
     said = json.loads(sys.stdin.readline())
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {os.getpid()} %(levelname)s %(message)s")
     serving = open_feed_serving(Path(said["project"]), os.environ)

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.app.lean_start import begin_start, keep_pandas_out
 from headrace.doors.cli.extras import explain_missing, need_extras
 from headrace.doors.cli.output import Exit, show_errors
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
@@ -60,15 +61,8 @@ RUN_THEMSELVES = frozenset({"agent", "demo", "up"})
 STAY = ("up", "agent", "demo", "bench", "audit", "changes", "events", "device")
 """Commands that may run for long, or read much."""
 
-LEAN = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "1"}
-"""Packages that short commands import read these: no threads for matrices, which we have none of, and no search through
-everything that is installed for plug-ins.
-"""
-
-COLLECT_AFTER = 200_000
-"""Objects that a short command makes before Python looks for garbage among them, some 20 MB. Python's own limit of 700
-makes it look through everything that was imported again and again, for a tenth of the time of `plan`.
-"""
+NO_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
+"""NumPy reads this when it is imported: short commands have no matrices, and need no threads for them."""
 
 
 def print_version(wanted: bool) -> None:
@@ -109,11 +103,15 @@ def make_commands(names: Sequence[str] = COMMANDS) -> typer.Typer:
 
 def main() -> None:
     arguments = sys.argv[1:]
-    if _command_in(arguments) in STAY:
+    wanted = _command_in(arguments)
+    if wanted in RUN_THEMSELVES:
+        begin_start()
+        keep_pandas_out()
+    if wanted in STAY:
         sys.exit(run(arguments))
-    for name, value in LEAN.items():
+    begin_start()
+    for name, value in NO_THREADS.items():
         os.environ.setdefault(name, value)
-    gc.set_threshold(COLLECT_AFTER)
     status = run(arguments)
     gc.freeze()  # the process ends: Python would look through everything once more
     sys.exit(status)

@@ -18,6 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from headrace.connect.input_lines import lines_of
+from headrace.connect.lean_start import keep_pandas_out
 from headrace.connect.mqtt.broker_log import GrowingLog, read_refusal
 from headrace.connect.mqtt.client import BrokerAccess
 from headrace.connect.mqtt.router_client import RouterClient
@@ -231,6 +232,7 @@ def _follow(router: Router, lines: Iterable[str], stop: threading.Event) -> None
 
 def main() -> int:
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {os.getpid()} %(levelname)s %(message)s")
+    keep_pandas_out()
     stop = threading.Event()
     lines = lines_of(sys.stdin.fileno())
     try:
