@@ -26,7 +26,7 @@ from typing import Protocol
 from headrace.app.limits import need_for_heap
 from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, runnable
 from headrace.app.refusing import refuse_second
-from headrace.connect.lean_start import end_start
+from headrace.connect.lean_start import end_start, keep_pandas_out
 from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
 from headrace.coordinate.host import Prepared, ServiceHost
@@ -198,6 +198,7 @@ def open_host(
     Whoever reads the project, asks it over HTTP or wants to end it finds this process. It runs all sites, or one that
     is `alone`: whether another plan would be better is then for those to say who see all of it.
     """
+    keep_pandas_out()
     try:
         service, watch = _make_service(folder, environment, engine, settings, alone)
         _take_project(service, folder)

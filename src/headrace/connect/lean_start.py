@@ -1,34 +1,20 @@
 """Lets processes of ours start sooner, and with less memory: a project starts several of them.
 
-A process calls `begin_start` before it imports most of what it needs, `keep_pandas_out` before it makes Arrow arrays,
-and `end_start` once it runs ([0185](../../../docs/decisions/0185-processes-start-lean.md)).
+See [0185](../../../docs/decisions/0185-processes-start-lean.md).
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Sequence
 
-NO_PLUGINS = {"PYDANTIC_DISABLE_PLUGINS": "1"}
-"""Pydantic looks through everything that is installed for plug-ins, which we have none of, unless this is set."""
-
-COLLECT_AFTER = 200_000
-"""Objects that are made before Python looks for garbage among them, some 20 MB. Python's own limit of 700 makes it look
-through everything that was imported again and again.
-"""
 USUAL = (700, 10, 10)
-"""Python's own limits."""
-
-
-def begin_start() -> None:
-    for name, value in NO_PLUGINS.items():
-        os.environ.setdefault(name, value)
-    gc.set_threshold(COLLECT_AFTER)
+"""Python's own limits: how many new objects there are before it looks for garbage."""
 
 
 def end_start() -> None:
+    """Has Python look for garbage as usual again: commands raise its limits while they import what they need."""
     gc.set_threshold(*USUAL)
 
 

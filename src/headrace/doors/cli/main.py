@@ -16,7 +16,6 @@ from typing import Annotated
 
 import typer
 
-from headrace.app.lean_start import begin_start, keep_pandas_out
 from headrace.doors.cli.extras import explain_missing, need_extras
 from headrace.doors.cli.output import Exit, show_errors
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
@@ -61,8 +60,16 @@ RUN_THEMSELVES = frozenset({"agent", "demo", "up"})
 STAY = ("up", "agent", "demo", "bench", "audit", "changes", "events", "device")
 """Commands that may run for long, or read much."""
 
+NO_PLUGINS = {"PYDANTIC_DISABLE_PLUGINS": "1"}
+"""Pydantic looks through everything that is installed for plug-ins, which we have none of, unless this is set."""
 NO_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
 """NumPy reads this when it is imported: short commands have no matrices, and need no threads for them."""
+
+COLLECT_AFTER = 200_000
+"""Objects that are made before Python looks for garbage among them, some 20 MB. Python's own limit of 700 makes it look
+through everything that was imported again and again, for a tenth of the time of `plan`. A process that runs a project
+goes back to Python's limit once it runs.
+"""
 
 
 def print_version(wanted: bool) -> None:
@@ -104,15 +111,14 @@ def make_commands(names: Sequence[str] = COMMANDS) -> typer.Typer:
 def main() -> None:
     arguments = sys.argv[1:]
     wanted = _command_in(arguments)
-    if wanted in RUN_THEMSELVES:
-        begin_start()
-        keep_pandas_out()
-    if wanted in STAY:
+    if wanted in STAY and wanted not in RUN_THEMSELVES:
         sys.exit(run(arguments))
-    begin_start()
-    for name, value in NO_THREADS.items():
+    for name, value in (NO_PLUGINS if wanted in STAY else NO_PLUGINS | NO_THREADS).items():
         os.environ.setdefault(name, value)
+    gc.set_threshold(COLLECT_AFTER)
     status = run(arguments)
+    if wanted in STAY:
+        sys.exit(status)
     gc.freeze()  # the process ends: Python would look through everything once more
     sys.exit(status)
 
