@@ -31,6 +31,9 @@ def test_a_capture_is_named_when_it_stands_still_and_replaced_when_that_lasts() 
     verdict = judge_captures(seen, 108.0)
     assert (dict(verdict.still_s), verdict.replace) == ({"us": 8.0}, frozenset())
     assert judge_captures(seen, 145.0).replace == {"us"}
+    starting = compare_marks({}, {"us": CaptureMark(None, None, None)}, 0.0)
+    assert judge_captures(starting, 20.0).still_s == {}, "it has no lease yet: it starts, on a busy machine"
+    assert judge_captures(starting, 40.0).still_s == {"us": 40.0}
     told = compare_marks({}, {"us": CaptureMark(None, None, "the database does not answer")}, 0.0)
     assert judge_captures(told, 10.0).still_s == {}, "it has said why"
     assert judge_captures(told, 60.0).replace == {"us"}

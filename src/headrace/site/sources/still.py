@@ -14,6 +14,8 @@ from headrace.run.ports import Ledger
 
 STILL_AFTER_S = 7.0
 """A capture renews its lease every five seconds, whatever it does."""
+BEGINS_WITHIN_S = 30.0
+"""One that has no lease yet is starting: on a busy machine Python takes long to import what it needs."""
 REPLACE_AFTER_S = 45.0
 """Longer than a capture takes from one attempt to reach its database to the next."""
 
@@ -65,6 +67,10 @@ def compare_marks(
 
 
 def judge_captures(seen: Mapping[str, StillSince], now_s: float) -> StillVerdict:
-    still = {name: now_s - one.since_s for name, one in seen.items() if now_s - one.since_s >= STILL_AFTER_S}
+    still = {name: now_s - one.since_s for name, one in seen.items() if now_s - one.since_s >= _patience_s(one.mark)}
     unexplained = {name: seconds for name, seconds in still.items() if seen[name].mark.told is None}
     return StillVerdict(unexplained, frozenset(name for name, s in still.items() if s >= REPLACE_AFTER_S))
+
+
+def _patience_s(mark: CaptureMark) -> float:
+    return STILL_AFTER_S if mark.until is not None else BEGINS_WITHIN_S
