@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
+from headrace.meaning.zset import ZSet
 from headrace.model.event_wire import EventsAsked
 from headrace.model.log import Commit, Lease
 from headrace.model.push_events import DatasetsPushed
 from headrace.run.logs.garbage import KEEP_MICROSECONDS
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import Engine
-from headrace.testing import changes, tables
+from headrace.testing import changes
 from headrace.testing.worlds import RunningWorld
 from tests.run.test_engine import check
 
@@ -47,20 +49,28 @@ class MortalLedger:
         return getattr(self.ledger, name)
 
 
-def live_through_deaths(data: st.DataObject, world: RunningWorld) -> None:
+def live_through_deaths(
+    data: st.DataObject,
+    world: RunningWorld,
+    draw: Callable[[RunningWorld], st.SearchStrategy[dict[str, ZSet]]] = lambda world: changes(
+        world.history[world.now]
+    ),
+    once_loaded: Callable[[], None] = lambda: None,
+) -> None:
     """Whatever dies when: views are right once they are loaded, and in the end they are up to date. There are as many
     events of pushes as commits of pushes.
     """
-    world.capture(data.draw(tables(max_rows=4)))
+    world.capture(data.draw(draw(world)))
     loaded, pushed = False, 0
     for _ in range(DEATHS):
-        world.capture(data.draw(changes(world.history[world.now])))
+        world.capture(data.draw(draw(world)))
         mortal = MortalLedger(world.ledger, data.draw(st.integers(1, 6)), data.draw(st.booleans()))
         ports = (mortal, world.store, world.engine.runner, world.lease)
         engine = Engine(world.program, *ports, tell=lambda pushed: (DatasetsPushed(0, len(pushed)),))
         try:
             engine.load()
             loaded = True
+            once_loaded()
             _push_and_keep_up(data, world, engine)
         except Killed:
             pass
@@ -71,6 +81,7 @@ def live_through_deaths(data: st.DataObject, world: RunningWorld) -> None:
         if loaded:
             assert world.wrong() == []
     world.engine.load()
+    once_loaded()
     check(world.engine.push(list(world.program.tasks), world.now))
     assert world.wrong() == []
 

@@ -31,6 +31,7 @@ from headrace.testing.worlds import START, RunningWorld, quick_folder
 from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.queries.schemas import source
+from tests.run.deaths import live_through_deaths
 from tests.run.sites_world import SitesWorld
 
 SITES = ("m1", "m2")
@@ -79,6 +80,13 @@ class EventWorld(RunningWorld):
         for row, weight in self.history[at]["clicks"].items():
             found += evaluate(self.plain[planned.view], self._as_of(row, weight, t))
         return evaluate(self.over[planned.view], {"rows": found}) if planned.view in self.over else found
+
+    def note_load(self) -> None:
+        """What was there when the changes of tables began to be kept counts for all times before."""
+        if self.loaded == START:
+            steps = {name: task.step for name, task in self.program.tasks.items()}
+            kept = [name for name, step in steps.items() if isinstance(step, DeriveStep) and step.derivation.stamp]
+            (self.loaded,) = {log.start for log in self.ledger.logs(kept).values()}
 
     def _as_of(self, row: Row, weight: int, t: int) -> dict[str, ZSet]:
         """One row of the stream, and the tables as they were then, as far as anybody knows at `t`."""
@@ -174,6 +182,14 @@ def test_rows_meet_tables_as_they_were_at_their_event_times(data: st.DataObject,
 def test_groups_of_such_rows_follow_them(data: st.DataObject, number: int, text: str):
     with quick_folder() as folder:
         follow(data, world_of([(ROW_BY_ROW[number], text)], Path(folder)), count=2)
+
+
+@settings(FEW, max_examples=examples(4))
+@given(data=st.data())
+def test_rows_meet_the_same_tables_after_deaths_at_any_commit(data: st.DataObject):
+    with quick_folder() as folder:
+        world = world_of([(ROW_BY_ROW[3], None), (ROW_BY_ROW[8], None)], Path(folder))
+        live_through_deaths(data, world, batches, world.note_load)
 
 
 @pytest.mark.long
