@@ -55,7 +55,7 @@ def test_a_collection_of_queries_is_counted_and_its_refusals_are_grouped(capsys:
     assert "4" not in outcomes, "an equal query is counted once"
     assert "9 queries that a parser reads, 1 that none does" in said
     assert re.search(r"^maintained incrementally +6 +66\.7 %\nwith auto +7 +77\.8 %$", said, re.MULTILINE)
-    assert "     1  aggregate: regr_count  (1 taken by auto)\n" in said
+    assert "     1  aggregate: try_sum  (1 taken by auto)\n" in said
     assert '     1  column "..." does not exist' in said
 
 

@@ -69,7 +69,7 @@ GROUPING = (
         ONE_GROUP,
     ),
     Construct(
-        "`corr`, `covar_pop`, `covar_samp`",
+        "`corr`, `covar_pop`, `covar_samp`, `regr_slope`, `regr_intercept`, `regr_r2` and the other `regr_...`",
         "SELECT customer, corr(total, id) AS together FROM orders GROUP BY customer",
         TOTALS,
         ONE_GROUP,

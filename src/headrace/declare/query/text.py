@@ -19,6 +19,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from headrace.declare.query.postgres_text import PostgresReader, PostgresText, keep_interval, tidy_postgres
+from headrace.declare.query.regressions import write_regressions
 from headrace.declare.query.spark_signs import SignReader
 from headrace.declare.query.values import spread_values
 from headrace.declare.query.window_text import name_window_tables, read_as_calls
@@ -127,7 +128,7 @@ def parse_query(text: Text) -> exp.Query:
     tree = name_window_tables(tree)
     if not isinstance(tree, exp.Query):
         raise _mistake(text, tokens[0].start, "this is not a query", 'a view is one query: "SELECT ... FROM ..."')
-    return tree
+    return write_regressions(tree)
 
 
 def parse_condition(text: Text) -> exp.Expr:
