@@ -6,7 +6,8 @@ throughput, planned bandwidth and latency, as ratios to placement without sharin
 reports; then sweeps over the number of queries, the input rate and the sharing ratio.
 
     headrace bench wide-area [--measured FILE] [--plot FILE]
-    headrace bench wide-area --real                             on real links, in network namespaces: wide_area_real.py
+    headrace bench wide-area --real       on real links, in network namespaces: wide_area_real.py
+    headrace bench wide-area --planned    what a model says of plans for those links: wide_area_planned.py
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.wide_area_real import add_real_options, read_real_settings, run_real
+from bench.wide_area_planned import print_planned
+from bench.wide_area_real import add_real_options, find_networks, read_real_settings, run_real
 from bench.workloads.wide_area import RECIPES, make_network, make_tight_network, make_tight_workload, make_workload
 from bench.workloads.wide_area_files import read_network
 from headrace.plan.wide_area.fluid import Deployment, FlowSharing, Prediction, predict
@@ -221,8 +223,12 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="write the sweep over queries as a picture")
     add_real_options(parser)
     options = parser.parse_args()
-    if options.real:
-        run_real(read_real_settings(options))
+    if options.real or options.planned:
+        settings = read_real_settings(options)
+        if options.planned:
+            print_planned(find_networks(settings), settings.modes, settings.queries, settings.rates, settings.freshness)
+        else:
+            run_real(settings)
         return
     workload = make_workload()
     networks = {f"modelled network, seed {seed}": make_network(seed) for seed in range(1, 6)}

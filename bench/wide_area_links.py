@@ -23,11 +23,11 @@ from headrace.declare.units import BANDWIDTH, LATENCY, read_amount
 Ends = tuple[str, str]
 NETWORKS = ("ample", "tight", "scarce", "changing")
 AMPLE = 2e6
-NARROW = 0.009 * 8000 / 360
+NARROW = 0.0095 * 8000 / 360
 """What is left of each link of the modelled network, times the share of its tweets. At 360 tweets/s about a hundredth:
 as many of the copies that NET makes fit as on the measured network.
 """
-SCARCE, ROOMY, HUB, HUB_CARRIES = 3_000.0, 1.33, ("london", "singapore"), 70_000.0
+SCARCE, ROOMY, HUB, HUB_CARRIES = 3_000.0, 1.26, ("london", "singapore"), 70_000.0
 """Bytes/s between compute sites, and of one such link; what links from sources carry there of what they do on the tight
 network. At 360 tweets/s; other rates scale.
 """

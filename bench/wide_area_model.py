@@ -50,8 +50,10 @@ def predict_planned(plan: Plan, rates: Mapping[Ends, float]) -> Modelled:
 
 
 def predict_measured(plan: Plan, measured: Measured, rates: Mapping[Ends, float]) -> Modelled:
-    """By what sites have measured: rates of sources, sizes of results, bytes of rows."""
-    known = replace(measured, load={}, capacity={}, slowness={}, down=frozenset())
+    """By what sites have measured: sizes of results, bytes of rows. Rates of sources are declared: whoever writes them
+    keeps to that, and sites have to listen for minutes until they know them as well.
+    """
+    known = replace(measured, rates={}, load={}, capacity={}, slowness={}, down=frozenset())
     found, of_rows = plan_as_measured(plan, known), measured.row_bytes
     return _predict(
         found,
@@ -99,12 +101,19 @@ def _predict(
         for ends, wanted in flows.items()
         for (name,), size in wanted.items()
     }
+    needed = {one.contract: upstream_first(graph, [one.vertex]) for one in plan.contracts}
     shares = {
-        one.contract: min((through.get(name, 1.0) for name in upstream_first(graph, [one.vertex])), default=1.0)
-        for one in plan.contracts
+        contract: min((through.get(name, 1.0) for name in names), default=1.0) for contract, names in needed.items()
+    }
+    drawn = dict[str, float]()
+    for contract, names in needed.items():
+        drawn |= {name: max(drawn.get(name, 0.0), shares[contract]) for name in names}
+    sent = {
+        ends: max_min_fair({(name,): size * drawn.get(name, 0.0) for (name,), size in wanted.items()}, rates[ends])
+        for ends, wanted in flows.items()
     }
     return Modelled(
-        _add_overhead({ends: sum(found.values()) for ends, found in achieved.items()}, rates),
+        _add_overhead({ends: sum(found.values()) for ends, found in sent.items()}, rates),
         {ends: sum(wanted.values()) for ends, wanted in flows.items()},
         shares,
     )

@@ -10,7 +10,7 @@ event time, as `status` tells it. A query is interrupted if it kept its promise 
 then did not.
 
 The model says what links carry and which share of each copy gets through, from the plan and from what sites have
-measured of it: rates of sources, sizes of results, and bytes that a row takes on its way (`wide_area_model.py`).
+measured of it: sizes of results, and bytes that a row takes on its way (`wide_area_model.py`).
 
 On a network that changes, a link drops after a quarter of the time and is back after a half.
 
@@ -87,6 +87,7 @@ class RealSettings:
 def add_real_options(parser: argparse.ArgumentParser) -> None:
     usual = RealSettings()
     parser.add_argument("--real", action="store_true", help="on real links, in network namespaces")
+    parser.add_argument("--planned", action="store_true", help="what a model says of the plans for those links")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=usual.modes)
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=usual.networks)
     parser.add_argument("--queries", nargs="+", choices=tuple(QUERIES), default=usual.queries)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.link_drop import say, tell, wait_until
 from bench.wide_area import PLANNERS, change_link, find_fullest_link
 from bench.wide_area_lags import LagSample, LagWatch, Turn, find_interrupted
 from bench.wide_area_links import make_rates, make_real_network, read_real_network
 from bench.wide_area_model import SENT_SHARE, plan_in_turn, predict_measured, predict_planned
+from bench.wide_area_planned import print_planned
 from bench.wide_area_real import MODES, OURS
 from bench.wide_area_tables import PAPER, RealRun, network_lines, run_lines
 from bench.workloads.wide_area import make_network, make_tight_network, make_tight_workload, make_workload
@@ -52,7 +54,7 @@ def test_sana_sends_what_queries_share_once_and_gets_all_through_where_net_does_
     catalogue, rates = only(read_wide(tmp_path, "tight"), "Q2", "Q5", "Q8", "Q11"), make_rates("tight", 360.0)
     net, sana = (predict_planned(plan_in_turn(catalogue, mode), rates) for mode in (WideArea.NET, WideArea.SANA))
     assert min(net.shares.values()) < 0.8 and set(sana.shares.values()) == {1.0}
-    assert sum(sana.sent.values()) < 0.67 * sum(net.sent.values())
+    assert sum(sana.wanted.values()) < 0.67 * sum(net.wanted.values())
 
 
 def test_copies_share_a_narrow_link_fairly_and_their_readers_get_the_least_of_theirs(tmp_path: Path) -> None:
@@ -163,6 +165,26 @@ def test_tables_say_what_was_reached_within_80_columns() -> None:
     assert "  ireland to virginia             100.0         90.0   -10 %" in text
     assert "sana to net, bytes 0.50 (asked for: 0.67): reached" in text
     assert "ours to sana, throughput 0.71 (asked for: 1.0): NOT REACHED" in text
+
+
+def test_plans_are_compared_without_running_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """The scarce network is one on which whoever shares blindly waits for results from elsewhere."""
+    print_planned([make_real_network("scarce", 360.0)], ("max-share", "sana"), ("Q3", "Q4"), WideRates(), "6 s")
+    told = capsys.readouterr().out.splitlines()
+    assert max(map(len, told)) <= 80
+    assert told[-1].startswith("Sana over Max-Share: ") and float(told[-1].split()[-1]) >= 1.3
+
+
+def test_what_is_seen_of_a_link_is_told_with_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    say("before", 12.11e6)
+    tell("seen", 4.94, 10.0)
+    tell("moved", None, 60.0)
+    assert wait_until(lambda: True, 1.0) is not None and wait_until(lambda: False, 0.0) is None
+    assert capsys.readouterr().out.splitlines() == [
+        "before: 96.9 Mbit/s",
+        "seen after 4.9 s (asked for: 10 s): reached",
+        "moved after - (asked for: 60 s): NOT REACHED",
+    ]
 
 
 def test_a_watch_that_could_not_look_any_more_says_so_instead_of_seeing_nobody_late() -> None:
