@@ -1,15 +1,15 @@
 """Prices of a feed's store for benchmarks that compare ways to store ahead, and what is decided by them.
 
 Prices are measured as a running feed does it (`coordinate/feeds/calibrating.py`): by a trial on its own store, and by
-what operators of the engine were seen to take for an entry, after a while of posts that are stored ahead. An event also
-passes the engine, and a page the service, which a trial does not see: where what the benchmark measures is larger, it
-counts. Neither makes a difference to what is decided.
+what operators of the engine were seen to take for an entry, after a while of posts that are stored ahead. Entries pass
+more than that, events the engine, and pages the service, which a trial does not see: where what the benchmark measures
+on the feed itself is larger, it counts. Both are told.
 """
 
 from __future__ import annotations
 
 import statistics
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,14 +28,19 @@ from headrace.plan.feeds.load import assume_prices, price_engine
 from headrace.plan.feeds.per_pair import decide_pairs
 from headrace.plan.feeds.prices import choose_prices
 
-TAUGHT = (1, 2, 5, 10, 20, 50, 100, 200) * 4
+TAUGHT = (1, 2, 5, 10, 20, 50, 100, 200) * 2
 """Events of batches by which the engine learns."""
 SERVED = 1000
 """Pages by which it is measured what one takes that is stored ahead."""
 
 
-def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | None, say: Say) -> FeedPrices:
-    """Those that are given, or else measured, and the base in any case."""
+def find_prices(
+    world: WaysWorld, load: Load, reads: int, given: FeedPrices | None, say: Say, crowds: int = 1
+) -> FeedPrices:
+    """Those that are given, or else measured, and the base in any case; with so many crowds, as when ways are compared:
+    fetching takes longer in larger tables.
+    """
+    world.gather(crowds)
     world.tidy()  # PostgreSQL does not know yet how large its tables have become
     world.measure_base(reads)
     say(tell_base(world.base))
@@ -43,12 +48,13 @@ def find_prices(world: WaysWorld, load: Load, reads: int, given: FeedPrices | No
         say(f"given: {tell_prices(given)}")
         return given
     paces = [world.measure_pace()]
-    served = teach_engine(world, load)
+    taught = teach_engine(world, load)
     paces.append(world.measure_pace())
-    measured, chosen = calibrate(world, load, served)
+    measured, chosen = calibrate(world, load, taught)
     paces.append(world.measure_pace())
     say(f"calibrated: {tell_prices(measured)}; a producer that is found stored {1e6 * measured.found:.1f} us")
     pace = statistics.fmean(paces)
+    say(f"an entry of the batches that taught the engine took {1e6 * taught.entry:.1f} us")
     say(f"decided by: {tell_prices(chosen)}; the machine took {pace:.2f} times as long as for the base")
     say(f"a batch that reaches people in all parts of the store takes {1000 * world.base.batch:.0f} ms")
     return scale_prices(chosen, 1 / pace)
@@ -61,43 +67,54 @@ def scale_prices(prices: FeedPrices, factor: float) -> FeedPrices:
     return FeedPrices(entry, pull, batch, read, event, errors, factor * prices.found)
 
 
-def teach_engine(world: WaysWorld, load: Load) -> float:
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """Processor seconds of a page of which everything is stored ahead, and of an entry in all that it passes."""
+
+    served: float = 0.0
+    entry: float = 0.0
+
+
+def teach_engine(world: WaysWorld, load: Load) -> Taught:
     """Posts events in batches of many sizes while everything is stored ahead, as a feed has run when it is calibrated:
-    the engine learns what entries take. Returns what a page takes meanwhile.
+    the engine learns what entries take.
 
     The base of a batch becomes that of one which reaches people in all parts of the store, as batches of a feed do.
     """
     rng = np.random.default_rng(1)
     world.store_ahead(np.ones(len(world.feeds), np.bool_))
     batches = [_time_batch(world, draw(rng, load.event_rate, events)) for events in TAUGHT]
-    (batch, _), *_ = np.linalg.lstsq([(1.0, entries) for entries, _ in batches], [taken for _, taken in batches])
+    (batch, entry), *_ = np.linalg.lstsq([(1.0, entries) for entries, _ in batches], [taken for _, taken in batches])
     world.base = replace(world.base, batch=max(world.base.batch, float(batch)))
+    merged_s, entries = world.time(world.service.housekeeping.finish), sum(entries for entries, _ in batches)
     world.tidy()
     readers = [f"c{one}" for one in draw(rng, load.query_rate, SERVED).tolist()]
-    served = world.time(lambda: world.read(readers)) / SERVED
-    world.store_ahead(np.zeros(len(world.feeds), np.bool_))
-    return served
+    return Taught(world.time(lambda: world.read(readers)) / SERVED, float(entry) + merged_s / entries)
 
 
 def _time_batch(world: WaysWorld, events: np.ndarray[Any, Any]) -> tuple[float, float]:
     """Entries of a batch, and the seconds that it took beyond what its events would take if nobody followed them."""
     taken = world.time(lambda: world.post([f"p{one}" for one in events.tolist()]))
-    return world.count(events, events[:0]).entries, taken - world.base.event * len(events)
+    return world.count(world.crowds[0].ahead, events, events[:0]).entries, taken - world.base.event * len(events)
 
 
-def calibrate(world: WaysWorld, load: Load, served: float = 0.0) -> tuple[FeedPrices, FeedPrices]:
-    """What a trial measures, and the prices that follow from it as a running feed takes them."""
+def calibrate(world: WaysWorld, load: Load, taught: Taught = Taught()) -> tuple[FeedPrices, FeedPrices]:  # noqa: B008
+    """What a trial measures, and the prices that follow from it as a running feed takes them, or from what batches and
+    pages of the feed itself took, where that is more.
+    """
     kept, target = world.find_kept()
     sizes = world.sizes()
-    depth = max(1, round(sizes.events / len(world.feeds.event_rate)))
-    shape = FeedShape(depth, len(world.feeds.event_rate), world.count_follows(load))
+    producers = len(world.crowds) * len(world.feeds.event_rate)
+    followers = len(world.feeds) / len(world.feeds.event_rate)
+    shape = FeedShape(max(1, round(sizes.events / producers)), producers, world.count_follows(load), followers)
     measured, _ = measure_prices(target.make_trial(name_trial(kept.project, "home")), kept.rules, shape)
     state, catalogue = world.service.rounds.state, world.catalogue
     assert state is not None
     times = {**catalogue.operator_times, **state.learning.operator_times()}
     chosen = choose_prices(assume_prices(replace(catalogue, operator_times=times)), measured, price_engine(times))
     event_s = max(chosen.event_s, world.base.event)
-    priced = (chosen.store_s, chosen.fetch_s, chosen.batch_s, max(chosen.read_s, served), event_s)
+    read_s, store_s = max(chosen.read_s, taught.served), max(chosen.store_s, taught.entry)
+    priced = (store_s, chosen.fetch_s, chosen.batch_s, read_s, event_s)
     return measured, FeedPrices(*priced, errors=measured.errors, found=measured.found)
 
 

@@ -41,14 +41,11 @@ def compare_peers(world: WaysWorld, runs: int, reads: int, seed: int, given: Fee
     idle = rng.random(len(feeds.query_rate)) < IDLE_SHARE
     query_rate = np.where(idle, 0.0, feeds.query_rate.near)
     load = Load("16", feeds.event_rate.near, query_rate, MEDIAN_RATIO)
-    prices = find_prices(world, load, reads, given, say)
+    prices = find_prices(world, load, reads, given, say, len(PEERS) + 1 + len(QUICKER))
     ways = {**_rule_of_peers(feeds, idle), **_rule_ours(feeds, load, prices)}
-    rows: dict[str, int] = {}
     turns = [Turn(way, ahead, (load,)) for way, ahead in ways.items()]
-    for turn in turns:
-        world.store_ahead(turn.ahead)
-        rows[turn.way] = world.sizes().entries
-    measured = measure_turns(world, turns[::-1], runs, reads, say)
+    measured = measure_turns(world, turns, runs, reads, say)
+    rows = {turn.way: crowd.entries for turn, crowd in zip(turns, world.crowds, strict=True)}
     ours = [way for way in ways if way not in PEERS]
     lines = [*_tell(measured, load, ways, rows, ours), *measured.tell_windows()]
     claims = tuple(_judge(measured, load, rows, ours))

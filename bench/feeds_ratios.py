@@ -76,7 +76,7 @@ def compare_skews(
 def _compare(
     world: WaysWorld, loads: Sequence[Load], runs: int, reads: int, given: FeedPrices | None, say: Say, what: str
 ) -> tuple[Measured, list[str], list[tuple[str, bool]]]:
-    prices = find_prices(world, loads[len(loads) // 2], reads, given, say)
+    prices = find_prices(world, loads[len(loads) // 2], reads, given, say, len(loads) + 2)
     base = world.base
     hybrids = {load.at: decide_by(world.feeds, load, prices) for load in loads}
     both = extremes(world.feeds)

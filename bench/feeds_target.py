@@ -112,7 +112,7 @@ def compare_rules(
     """The second part: some shares of pulls saved, pair by pair and by whole consumers."""
     feeds = world.feeds
     load = Load("8", feeds.event_rate.near, feeds.query_rate.near, RATIO)
-    prices = find_prices(world, load, reads, given, say)
+    prices = find_prices(world, load, reads, given, say, len(saved) * len(RULES))
     priced = price_feeds(feeds, load, prices)
     ways = {
         (rule, share): decide(priced, fewer_pulls(share, priced), method).ahead

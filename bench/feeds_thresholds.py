@@ -29,7 +29,7 @@ def sweep_thresholds(
 ) -> Found:
     feeds = world.feeds
     load = Load("16", feeds.event_rate.near, feeds.query_rate.near, MEDIAN_RATIO)
-    prices = find_prices(world, load, reads, given, say)
+    prices = find_prices(world, load, reads, given, say, len(thresholds) + 1)
     balance = prices.entry / prices.pull if prices.pull else math.inf
     every = sorted({*thresholds, *([balance] if math.isfinite(balance) else [])})
     ways = {one: store_above(feeds, load, one) for one in every}

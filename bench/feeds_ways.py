@@ -3,14 +3,19 @@
 For comparing ways to store ahead in processor seconds: ways are written to the relation of the feed's decisions, and
 nobody else decides, because the service runs in this process without a host. Readers call it without HTTP, which would
 cost all ways the same, so the seconds are those of the service, its engine and its store; drawing who posts and who
-reads is done before, and not counted. Each window posts events and reads pages, both drawn by the rates of their
-people, and all ways get the same. Ways take turns, so that whatever else the machine does meets all of them.
+reads is done before, and not counted.
+
+Each way has a *crowd* of its own: all people of the workload once more, under other names, who follow, post and read
+like those of the others, in the same feed and the same tables. So nothing has to flip between windows, tables and
+caches are the same for all ways, and ways take turns within seconds: in a window, each way posts the same events, and
+then they read the same pages, some pages at a time. Whatever else the machine does meets all of them.
 Some pages of every window are compared with what must be on them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import shutil
 import statistics
 import tempfile
@@ -18,13 +23,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psycopg
 
-from bench.cpu import cpu_since, processes
+from bench.cpu import Clocks, cpu_since, processes
 from bench.feeds_said import LIMIT, Said, name_pairs
 from bench.feeds_world import declare_store, start_store
 from bench.workloads.follows import draw, with_ratio
@@ -68,15 +74,23 @@ COMPARED = 20
 """Pages of a window that are compared."""
 WARMING = 99
 """The seed of windows that are not counted."""
-PACING = 500
-"""Pages that tell how fast the machine is just now."""
+MARKS = ("", *"abcdefghijklmnopqrstuvwxyz")
+"""What the names of a crowd end with."""
+PACING = 50
+"""How often such pages are read to find out what one takes."""
+AT_ONCE = 20
+"""Pages that are read one after the other before somebody else's turn: of each way, and of people who follow nobody,
+which tell how fast the machine is just now. Where a thousand pages of a kind follow each other, those that look at more
+get cheaper than they are anywhere else, because all that they look at stays in the nearest cache. A trial reads as many
+at once (`run/feeds/trial.py`).
+"""
 FIRST_EVENTS = 5 * LIMIT
 """Of every producer, before anything is measured: the store keeps no more, so that pages cost the same from then on."""
 
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Load:
     """Who posts and who reads, by rates, and how many reads there are for each event. `at` says which load it is."""
 
@@ -104,8 +118,9 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`cpu_s` is without what is spent while nothing happens. `pace` is how many times as long as at first the machine
-    took for the same pages just before and after. `wrong` pages differ from what they must show.
+    """`cpu_s` is without what is spent while nothing happens, `posted_s` the part of it for posting. `pace` is how many
+    times as long as at first the machine took meanwhile for the same pages. `wrong` pages differ from what they must
+    show.
     """
 
     at: str
@@ -115,6 +130,7 @@ class Window:
     reads_s: tuple[float, ...] = ()
     wrong: int = 0
     pace: float = 1.0
+    posted_s: float = 0.0
 
     @property
     def even_s(self) -> float:
@@ -132,16 +148,34 @@ class Turn:
 
 
 @dataclass
+class Crowd:
+    """Everybody once, under names of their own; what is stored ahead for them, and how many entries that is."""
+
+    mark: str
+    ahead: BoolArray
+    entries: int = 0
+
+    def name_consumers(self, numbers: np.ndarray[Any, Any]) -> list[str]:
+        return [f"c{one}{self.mark}" for one in numbers.tolist()]
+
+    def name_producers(self, numbers: np.ndarray[Any, Any]) -> list[str]:
+        return [f"p{one}{self.mark}" for one in numbers.tolist()]
+
+
+@dataclass
 class WaysWorld:
-    """A service that keeps one feed, and which pairs are stored ahead now."""
+    """A service that keeps one feed, and its crowds. The first is there from the beginning."""
 
     service: Service
     folder: Folder
     feeds: Feeds
-    ahead: BoolArray
     said: Said = field(default_factory=Said)
     base: Base = Base()
     posted: int = 0
+    upkeep_s: float = 0.0
+    """Processor seconds of what is done between windows for all ways together."""
+    merged_s: float = 0.0
+    """Those of the upkeep of the engine's logs."""
 
     def __post_init__(self) -> None:
         running = self.service.running
@@ -150,27 +184,57 @@ class WaysWorld:
         self.sources = self.catalogue.sources
         self.pages = FeedPages(self.service.feeds, self.folder.root, clock_now)
         self.pairs = name_pairs(self.feeds)
+        self.crowds: list[Crowd] = []
+        self.service.feeds.purge_every_s = math.inf  # it is done between windows
 
     def begin(self) -> None:
-        """Everybody follows, and everybody has posted."""
-        pairs = [*self.pairs, (MARKER, MARKER)]
+        self._follow([(MARKER, MARKER)])
+        self.gather(1)
+
+    def gather(self, crowds: int) -> None:
+        """So many crowds, in each of which everybody follows and has posted: the newest events one after the other, as
+        people do. What a producer posts at once is found side by side in the store, which makes pulling it cheaper.
+        """
+        first = len(self.crowds)
+        for number in range(first, crowds):
+            self.crowds.append(Crowd(MARKS[number], np.zeros(len(self.feeds), np.bool_)))
+            self._follow(self._name_pairs(self.crowds[-1]))
+        everybody = np.arange(len(self.feeds.event_rate))
+        for some in (FIRST_EVENTS - LIMIT, *[1] * LIMIT):
+            self.post([one for crowd in self.crowds[first:] for one in crowd.name_producers(np.tile(everybody, some))])
+
+    def _follow(self, pairs: Sequence[tuple[str, str]]) -> None:
         self.said.follow(pairs)
         write_rows(self.folder, self.sources["home/follows"], pairs)
-        self.post([f"p{number}" for number in range(len(self.feeds.event_rate)) for _ in range(FIRST_EVENTS)])
 
-    def store_ahead(self, wanted: BoolArray) -> None:
-        """Changes what is stored ahead, and returns when it is so."""
-        start, stop = np.flatnonzero(wanted & ~self.ahead), np.flatnonzero(self.ahead & ~wanted)
-        if len(start) or len(stop):
-            chosen = [self.pairs[at] for at in start], [self.pairs[at] for at in stop]
-            write_rows(self.folder, self.sources["home/decisions"], *chosen)
-            self.ahead = wanted
-            self._await(lambda: self.sizes().stored_ahead == int(wanted.sum()), "decisions")
+    def _name_pairs(self, crowd: Crowd) -> list[tuple[str, str]]:
+        return [(consumer + crowd.mark, producer + crowd.mark) for consumer, producer in self.pairs]
+
+    def store_ahead(self, *wanted: BoolArray) -> None:
+        """Changes what is stored ahead for so many crowds, and returns when it is so."""
+        self.gather(len(wanted))
+        flipped = [self._flip(crowd, ahead) for crowd, ahead in zip(self.crowds, wanted, strict=False)]
+        if any(flipped):
+            everybody = np.arange(len(self.feeds.event_rate))
             for _ in range(MERGED_AFTER):  # the engine merges what has flipped with what comes after it
-                self.post([f"p{number}" for number in range(len(self.feeds.event_rate))])
+                self.post([one for crowd in self.crowds for one in crowd.name_producers(everybody)])
                 self.service.housekeeping.finish()
         self.post([])
         self.tidy()
+        self.upkeep_s = self.merged_s = 0.0
+
+    def _flip(self, crowd: Crowd, wanted: BoolArray) -> bool:
+        """Returns when nothing is left to flip; whether something was."""
+        start, stop = np.flatnonzero(wanted & ~crowd.ahead), np.flatnonzero(crowd.ahead & ~wanted)
+        if not len(start) and not len(stop):
+            return False
+        pairs, before = self._name_pairs(crowd), self.sizes().entries
+        write_rows(self.folder, self.sources["home/decisions"], [pairs[at] for at in start], [pairs[at] for at in stop])
+        crowd.ahead = wanted
+        stored = sum(int(one.ahead.sum()) for one in self.crowds)
+        self._await(lambda: self.sizes().stored_ahead == stored, "decisions")
+        crowd.entries += self.sizes().entries - before
+        return True
 
     def tidy(self) -> None:
         """Has the engine merge its logs, PostgreSQL forget deleted rows and know its sizes, and Valkey write its file
@@ -185,7 +249,7 @@ class WaysWorld:
             with psycopg.connect(dsn, autocommit=True) as session:
                 session.execute("ALTER SYSTEM SET autovacuum = off")
                 session.execute("SELECT pg_reload_conf()")
-                session.execute("VACUUM (ANALYZE)")
+                self.upkeep_s += self.time(lambda: session.execute("VACUUM (ANALYZE)"))
         until = time.monotonic() + QUIET_WITHIN_S
         while self.time(lambda: time.sleep(1.0)) > QUIET_S and time.monotonic() < until:
             pass
@@ -248,40 +312,60 @@ class WaysWorld:
             took.append(time.perf_counter() - began)
         return took
 
-    def run_window(self, load: Load, way: str, reads: int, seed: int) -> Window:
-        """Posts and reads; the same for one load and seed."""
+    def run_windows(self, load: Load, ways: Sequence[tuple[str, Crowd]], reads: int, seed: int) -> list[Window]:
+        """Posts and reads, the same for each way. Ways take turns, in the order that is given."""
         rng = np.random.default_rng((seed, round(1000 * load.ratio)))
         events = draw(rng, load.event_rate, max(1, round(reads / load.ratio)))
         readers = draw(rng, load.query_rate, reads)
-        reading = [f"c{one}" for one in readers.tolist()]
-        reads_s: list[float] = []
+        posted = [self.time(partial(self.post, crowd.name_producers(events))) for _, crowd in ways]
+        self.merged_s += self.time(self.service.housekeeping.finish)
+        read, took, nobody_s = [0.0] * len(ways), [list[float]() for _ in ways], list[float]()
+        clocks = Clocks.find()
+        for start in range(0, reads, AT_ONCE):
+            for at, (_, crowd) in enumerate(ways):
+                names = crowd.name_consumers(readers[start : start + AT_ONCE])
+                read[at] += self.time(partial(self._read_into, took[at], names), clocks)
+            nobody_s.append(self._time_nobody(clocks))
+        pace = statistics.fmean(nobody_s) / AT_ONCE / self.base.read
+        return [
+            Window(
+                load.at, way, self.count(crowd.ahead, events, readers), posted[at] + read[at], tuple(took[at]),
+                self.compare(crowd.name_consumers(readers[:COMPARED])), pace, posted[at],
+            )
+            for at, (way, crowd) in enumerate(ways)
+        ]  # fmt: skip
 
-        def post_and_read() -> None:
-            self.post([f"p{one}" for one in events.tolist()])
-            reads_s.extend(self.read(reading))
-            self.service.housekeeping.finish()  # what a window leaves to be done is part of its cost
+    def purge(self) -> None:
+        """Forgets events that ended, and looks how large the store is, as the service does every minute: with all that
+        was posted at once, that takes as long as a part of a window, of whichever way it happens to meet.
+        """
+        with closing(self.find_kept()[1].open_store(self.service.lease.epoch)) as store:
+            self.upkeep_s += self.time(lambda: (store.purge(), store.sizes()))
 
-        before = self.measure_pace()
-        cpu_s = self.time(post_and_read)
-        pace = (before + self.measure_pace()) / 2
-        wrong = self.compare(reading)
-        return Window(load.at, way, self.count(events, readers), cpu_s, tuple(reads_s), wrong, pace)
+    def _read_into(self, took: list[float], consumers: Sequence[str]) -> None:
+        took += self.read(consumers)
 
-    def time(self, run: Callable[[], object]) -> float:
-        """Processor seconds of all processes, without those that would have been spent if nothing had happened."""
-        before, began = processes(), time.perf_counter()
+    def _time_nobody(self, clocks: Clocks) -> float:
+        return self.time(partial(self.read, _name_nobody(AT_ONCE)), clocks)
+
+    def time(self, run: Callable[[], object], clocks: Clocks | None = None) -> float:
+        """Processor seconds of all processes, without those that would have been spent if nothing had happened. With
+        `clocks`, of the processes that were there when these were found.
+        """
+        before = processes() if clocks is None else {}
+        began, known = time.perf_counter(), 0.0 if clocks is None else clocks.read()
         run()
-        return max(0.0, cpu_since(before) - self.base.idle * (time.perf_counter() - began))
+        spent = cpu_since(before) if clocks is None else clocks.read() - known
+        return max(0.0, spent - self.base.idle * (time.perf_counter() - began))
 
     def compare(self, consumers: Sequence[str]) -> int:
-        """How many of the first pages are not what they must be."""
-        some = consumers[:COMPARED]
-        return sum(not self.said.is_right(one, self.pages.read("home", one)) for one in some)
+        """How many pages are not what they must be."""
+        return sum(not self.said.is_right(one, self.pages.read("home", one)) for one in consumers)
 
-    def count(self, events: np.ndarray[Any, Any], readers: np.ndarray[Any, Any]) -> FeedWork:
-        """What there is to be done for events and reads, with what is stored ahead now."""
-        stored = np.bincount(self.feeds.producer[self.ahead], minlength=len(self.feeds.event_rate))
-        pulled = np.bincount(self.feeds.consumer[~self.ahead], minlength=len(self.feeds.query_rate))
+    def count(self, ahead: BoolArray, events: np.ndarray[Any, Any], readers: np.ndarray[Any, Any]) -> FeedWork:
+        """What there is to be done for events and reads, with what is stored ahead."""
+        stored = np.bincount(self.feeds.producer[ahead], minlength=len(self.feeds.event_rate))
+        pulled = np.bincount(self.feeds.consumer[~ahead], minlength=len(self.feeds.query_rate))
         follows = np.bincount(self.feeds.consumer, minlength=len(self.feeds.query_rate))
         pulls = pulled[readers]
         return FeedWork(
@@ -301,9 +385,9 @@ class WaysWorld:
         idle = self.time(lambda: time.sleep(IDLE_S)) / IDLE_S
         self.base = Base(idle=idle)
         batch = statistics.median(self.time(lambda: self.post([])) for _ in range(BASE_RUNS))
-        read = statistics.median(self.time(lambda: self.read(nobody)) for _ in range(BASE_RUNS))
+        read = self._time_page_of_nobody()
         event = statistics.median(self.time(lambda: self.post(nobody)) for _ in range(BASE_RUNS))
-        self.base = Base(read / count, max(0.0, event - batch) / count, batch, idle)
+        self.base = Base(read, max(0.0, event - batch) / count, batch, idle)
 
     def measure_pace(self) -> float:
         """How many times as long pages of people who follow nobody take now as when the base was measured.
@@ -311,8 +395,15 @@ class WaysWorld:
         The same work takes up to half as many processor seconds again while others use the machine that this one is a
         part of. Nothing here can see them, so some work that never changes is timed beside what is measured.
         """
-        nobody = _name_nobody(PACING)
-        return self.time(lambda: self.read(nobody)) / PACING / self.base.read
+        return self._time_page_of_nobody() / self.base.read
+
+    def _time_page_of_nobody(self) -> float:
+        """Between pages of people who follow some, as in a window."""
+        clocks, found, some = Clocks.find(), list[float](), np.arange(PACING * AT_ONCE) % len(self.feeds.query_rate)
+        for start in range(0, len(some), AT_ONCE):
+            self.read(self.crowds[0].name_consumers(some[start : start + AT_ONCE]))
+            found.append(self._time_nobody(clocks))
+        return statistics.fmean(found) / AT_ONCE
 
     def _next_id(self) -> int:
         self.posted += 1
@@ -356,7 +447,7 @@ def ways_world(feeds: Feeds, store: str = "postgres") -> Iterator[WaysWorld]:
         if loading.error is not None:
             raise RuntimeError(f"the feed could not be loaded: {loading.error}")
         WaysWorld._await(lambda: service.feeds.find("home") is not None, "the feed")
-        world = WaysWorld(service, folder, feeds, np.zeros(len(feeds), np.bool_))
+        world = WaysWorld(service, folder, feeds)
         try:
             world.begin()
             yield world
@@ -374,6 +465,10 @@ class Measured:
     """Windows of all ways under all loads."""
 
     windows: list[Window] = field(default_factory=list)
+    upkeep_s: float = 0.0
+    """Processor seconds of a run that are no way's: vacuuming, and forgetting events that ended."""
+    merged_entry_s: float = 0.0
+    """What the upkeep of logs took for an entry; windows have their shares of it."""
 
     def find(self, at: str, way: str) -> list[Window]:
         return [one for one in self.windows if (one.at, one.way) == (at, way)]
@@ -409,8 +504,24 @@ class Measured:
         return [
             f"seconds are divided by the pace of the machine: the same pages, read before and after each window, took"
             f" {paces[0]:.2f}..{paces[-1]:.2f} of what they took at first (median {statistics.median(paces):.2f})",
+            f"vacuuming and forgetting events that ended took {self.upkeep_s:.2f} s a run for all ways together, of"
+            f" {self._run_s:.1f} s, and is not counted above",
+            f"upkeep of the engine's logs took {1e6 * self.merged_entry_s:.1f} us for an entry, and counts by entries",
             f"{compared} pages were compared with what must be on them, {self._wrong} differ",
         ]
+
+    def share_upkeep(self, merged_s: float) -> Measured:
+        """Adds the upkeep of logs to windows by how many entries each has brought. It is due now and then, and takes as
+        long as a window, of whichever way it happens to meet; entries are nearly all that is merged.
+        """
+        entry_s = merged_s / max(1.0, sum(one.work.entries for one in self.windows))
+        windows = [replace(one, cpu_s=one.cpu_s + entry_s * one.work.entries) for one in self.windows]
+        return replace(self, windows=windows, merged_entry_s=entry_s)
+
+    @property
+    def _run_s(self) -> float:
+        runs = max(len(self.find(one.at, one.way)) for one in self.windows)
+        return sum(one.cpu_s for one in self.windows) / runs
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -433,19 +544,25 @@ def pay(prices: FeedPrices, work: FeedWork) -> float:
 
 
 def measure_turns(world: WaysWorld, turns: Sequence[Turn], runs: int, reads: int, say: Say) -> Measured:
-    """All ways in turn, so many times; the other way round every other time.
-
-    The first window after a flip is run and not counted. Some ways are measured once after each flip and others several
-    times, so otherwise caches that the flip has emptied would count more against some than against others.
+    """All ways beside each other, so many times, each time in another order. The first windows are run and not counted,
+    since everything is read for the first time there.
     """
+    world.store_ahead(*(turn.ahead for turn in turns))
     measured = Measured()
-    for run in range(runs):
-        for turn in turns if run % 2 == 0 else turns[::-1]:
-            world.store_ahead(turn.ahead)
-            world.run_window(turn.loads[0], turn.way, reads, WARMING)
-            measured.windows += [world.run_window(load, turn.way, reads, 100 + run) for load in turn.loads]
-        say(f"run {run + 1} of {runs} is done")
-    return measured
+    loads = list(dict.fromkeys(load for turn in turns for load in turn.loads))
+    for run in range(-1, runs):
+        world.tidy()
+        for load in loads:
+            ways = [(turn.way, crowd) for turn, crowd in zip(turns, world.crowds, strict=False) if load in turn.loads]
+            first = max(run, 0) % len(ways)
+            windows = world.run_windows(load, [*ways[first:], *ways[:first]], reads, WARMING + 1 + run)
+            measured.windows += windows if run >= 0 else []
+            world.purge()
+        say(f"run {run + 1} of {runs} is done" if run >= 0 else "warmed up")
+        if run < 0:
+            world.upkeep_s = world.merged_s = 0.0
+    measured.upkeep_s = world.upkeep_s / runs
+    return measured.share_upkeep(world.merged_s)
 
 
 def extremes(feeds: Feeds) -> Mapping[str, BoolArray]:

@@ -128,4 +128,16 @@ def test_a_trial_is_as_large_as_its_feed_as_far_as_it_is_filled_in_seconds(
     made = target.make_trial(name_trial("p", "home"))
     run_trial(made, FileStore(tmp_path), RULES, FeedShape(*shape, 20.0), lambda: False)
     depth, producers = fitted
-    assert held == [depth * producers + min(depth, RULES.limit) * (trial.HEARD + trial.UNHEARD)]
+    assert held == [depth * producers + min(depth, RULES.limit) * (trial.FEWEST_HEARD + trial.UNHEARD)]
+
+
+@pytest.mark.parametrize(
+    ("followers", "producers", "stored"), [(0.0, 0, 600), (15.0, 100, 1_500), (2.0, 2_000, 3_000), (900.0, 900, 20_000)]
+)
+def test_writing_is_measured_with_as_many_pairs_and_fans_as_the_feed_has(
+    followers: float, producers: int, stored: int
+) -> None:
+    fans = trial._choose_fans(FeedShape(10, producers, 20.0, followers))
+    of_each = {len(set(some)) for some in fans.values()}
+    assert of_each == {min(max(6, round(followers)), 200)}, "nobody follows twice"
+    assert sum(map(len, fans.values())) == pytest.approx(stored, rel=0.4)

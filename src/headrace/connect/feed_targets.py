@@ -11,6 +11,10 @@ from headrace.run.ports import FeedTarget
 
 MOST_SESSIONS = 300
 """Of the project's own store: each thread of each feed server has one for every feed."""
+OWN_MEMORY = "256MB"
+"""Of the project's own store, for tables, taken as they grow: what is read and written again and again stays in memory.
+With the 32 MB of other servers that we run, sessions that read a page had to write what others had changed first.
+"""
 
 
 class OwnStore(Protocol):
@@ -30,7 +34,7 @@ def open_own_store(folder: Path) -> OwnStore:
     """The store in a folder, which may not be there yet; it is not started."""
     from headrace.connect.postgres.embedded import EmbeddedPostgres
 
-    return EmbeddedPostgres(folder, {"max_connections": str(MOST_SESSIONS)})
+    return EmbeddedPostgres(folder, {"max_connections": str(MOST_SESSIONS), "shared_buffers": OWN_MEMORY})
 
 
 def watch_own_store(folder: Path) -> Callable[[], str | None]:

@@ -46,13 +46,18 @@ class HowCounted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeedShape:
-    """What prices of a feed depend on: events of a producer in its store, producers, and how many of them a reader
-    follows.
+    """What prices of a feed depend on: events of a producer in its store, producers, how many of them a reader follows,
+    and how many readers follow a producer.
     """
 
     depth: int
     producers: int
     follows: float
+    followers: float = 0.0
+
+    @property
+    def pairs(self) -> int:
+        return round(self.producers * self.followers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,8 @@ class FeedCalibrating:
         if sizes is None or last is None or not last.pairs:
             return FeedShape(kept.rules.shown, 0, USUAL_FOLLOWS)
         depth = max(1, round(sizes.events / max(1, last.producers)))
-        return FeedShape(depth, last.producers, last.pairs / max(1, last.consumers))
+        follows, followers = last.pairs / max(1, last.consumers), last.pairs / max(1, last.producers)
+        return FeedShape(depth, last.producers, follows, followers)
 
     # When
 

@@ -7,7 +7,8 @@ thread and the sessions of the trial are counted, where that can be seen.
 
     quiet producers   are followed by readers: so many stored ahead, so many on read, by kind of reader; there are as
                       many as the feed has, with as many events, since fetching takes longer in large tables
-    heard producers   post, and each is stored ahead for some fans, who follow several of them
+    heard producers   post, and each is stored ahead for as many fans as follow one in the feed; there are so many that
+                      they have as many pairs as the feed, since writing takes longer in large tables as well
     unheard ones      post, and nobody follows them
 
 Nothing of the real feed is read or changed. A trial that was broken off is dropped by the next.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -37,18 +39,18 @@ from headrace.run.ports import FeedMeter, FeedReader, FeedStore, FeedTarget, Sto
 from headrace.run.rows.arrow import arrow_table
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
-FEWEST_QUIET, HEARD, UNHEARD = 70, 100, 100
-HEARD_NAME, FANS = "heard", 6
+FEWEST_QUIET, FEWEST_HEARD, UNHEARD = 70, 100, 100
+HEARD_NAME, FEWEST_FANS, MOST_FANS = "heard", 6, 200
 READERS = ((5, 0), (20, 0), (50, 0), (0, 5), (0, 20), (0, 50), (20, 20), (10, 50))
 """Kinds of readers: producers that are stored ahead for them, and that are pulled."""
 READERS_OF_A_KIND = 20
 """Each reads once in a round, and follows others: who reads again at once finds everything in the nearest cache."""
-STEPS = ((0, 10), (0, 100), (20, 0), (100, 0), (100, 100), (50, 50))
-"""Kinds of steps: heard and unheard producers that post."""
+STEPS = ((0, 10), (0, 100), (120, 0), (600, 0), (600, 100), (300, 50))
+"""Kinds of steps: entries that heard producers bring, about, and unheard producers that post."""
 DEEPEST = 20
 """Events of a producer that posts, at most."""
-MOST_EVENTS = 200_000
-"""Of quiet producers, so that a trial is filled in seconds."""
+MOST_EVENTS, MOST_STORED = 200_000, 20_000
+"""Events of quiet producers, and pairs of heard ones, so that a trial is filled in seconds."""
 ROUNDS = 8
 WITHIN_S = 60.0
 BEGIN = 1_000_000 * SECOND
@@ -220,8 +222,11 @@ class FeedTrial:
     _events: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """Time and id of what each producer has posted, oldest first."""
     _logs: tuple[_TrialLog, _TrialLog, _TrialLog] = field(init=False)
+    _fans: dict[str, tuple[str, ...]] = field(init=False)
+    """Those of each heard producer."""
 
     def __post_init__(self) -> None:
+        self._fans = _choose_fans(self.shape)
         kinds = (("newest", _NEWEST), ("pairs", _PAIRS), ("stored", _STORED))
         newest, pairs, stored = (_TrialLog(name, dict(types), self.files) for name, types in kinds)
         self._logs = newest, pairs, stored
@@ -231,11 +236,12 @@ class FeedTrial:
         newest, pairs, stored = self._logs
         self._t += SECOND
         quiet, shown = self.shape.producers, self.rules.shown
-        posting = [*_name_heard(HEARD), *_name_unheard(UNHEARD)]
+        posting = [*self._fans, *_name_unheard(UNHEARD)]
         few = min(self.shape.depth, shown, DEEPEST)
         who = [*_name_quiet(quiet) * self.shape.depth, *posting * few]
         new = [(producer, *self._post(producer)) for producer in who]
-        followed = [*_pairs_of_readers(quiet), *_pairs_of_fans()]
+        fans = ((fan, producer, True) for producer, fans in self._fans.items() for fan in fans)
+        followed = [*_pairs_of_readers(quiet), *fans]
         newest.add([(_event_row(*one), 1) for one in new], self._t)
         pairs.add([(pair, 1) for pair in followed], self._t)
         ahead = [pair[:2] for pair in followed if pair[2]]
@@ -250,8 +256,8 @@ class FeedTrial:
         """One window of each kind, in an order of its own."""
         windows: list[Callable[[], TrialWindow]] = [
             *(
-                lambda heard=heard, unheard=unheard: self._step(heard, unheard, random, counter)
-                for heard, unheard in STEPS
+                lambda entries=entries, unheard=unheard: self._step(entries, unheard, random, counter)
+                for entries, unheard in STEPS
             ),
             *(lambda kind=kind: self._read(kind, counter) for kind in range(len(READERS))),
         ]
@@ -259,16 +265,16 @@ class FeedTrial:
         for window in windows:
             yield window()
 
-    def _step(self, heard: int, unheard: int, random: Random, counter: _Counter) -> TrialWindow:
+    def _step(self, wanted: int, unheard: int, random: Random, counter: _Counter) -> TrialWindow:
         """Some producers post, and the store is brought forward: events first, then all parts."""
         newest, pairs, stored = self._logs
         after, self._t = self._t, self._t + SECOND
-        chosen = random.sample(_name_heard(HEARD), heard), random.sample(_name_unheard(UNHEARD), unheard)
+        chosen = self._choose_heard(wanted, random), random.sample(_name_unheard(UNHEARD), unheard)
         changes, entries = list[tuple[Row, int]](), list[tuple[Row, int]]()
         for producer in (*chosen[0], *chosen[1]):
             gone, new = self._events[producer].pop(0), self._post(producer)
             changes += [(_event_row(producer, *new), 1), (_event_row(producer, *gone), -1)]
-            fans = _name_fans(producer) if producer in set(chosen[0]) else ()
+            fans = self._fans.get(producer, ())
             entries += [(_entry_row(fan, producer, *at), way) for fan in fans for at, way in ((new, 1), (gone, -1))]
         for log, rows in ((newest, changes), (pairs, []), (stored, entries)):
             log.add(rows, self._t)
@@ -278,7 +284,12 @@ class FeedTrial:
             apply_item(item, self.feed_store)
         took_s = counter.read() - before
         self._forget()
-        return TrialWindow(took_s, entries=FANS * heard, events=heard + unheard, steps=1)
+        return TrialWindow(took_s, entries=len(entries) // 2, events=len(changes) // 2, steps=1)
+
+    def _choose_heard(self, entries: int, random: Random) -> list[str]:
+        """Heard producers who bring about so many entries together."""
+        heard = list(self._fans)
+        return random.sample(heard, min(len(heard), math.ceil(entries / len(self._fans[heard[0]]))))
 
     def _read(self, kind: int, counter: _Counter) -> TrialWindow:
         """Readers of one kind read pages."""
@@ -319,28 +330,25 @@ def _name_quiet(count: int) -> list[str]:
     return [f"quiet{number}" for number in range(count)]
 
 
-def _name_heard(count: int) -> list[str]:
-    return [f"{HEARD_NAME}{number}" for number in range(count)]
-
-
 def _name_unheard(count: int) -> list[str]:
     return [f"unheard{number}" for number in range(count)]
 
 
-def _name_fans(producer: str) -> list[str]:
-    """Each of as many fans as there are heard producers follows some of these, as people do: so a step that brings many
-    entries brings some of them to the same fan.
+def _choose_fans(shape: FeedShape) -> dict[str, tuple[str, ...]]:
+    """Heard producers, each with as many fans as a producer of the feed has followers. Fans follow several of them, as
+    people do: so a step that brings many entries brings some of them to the same fan.
     """
-    first = int(producer.removeprefix(HEARD_NAME))
-    return [f"fan{(first + number * number) % HEARD}" for number in range(FANS)]
+    of_each = min(max(FEWEST_FANS, round(shape.followers)), MOST_FANS)
+    heard = max(FEWEST_HEARD, min(shape.pairs, MOST_STORED) // of_each)
+    fans = max(of_each, heard * of_each // max(FEWEST_FANS, round(shape.follows)))
+    return {
+        f"{HEARD_NAME}{number}": tuple(f"fan{fan}" for fan in Random(number).sample(range(fans), of_each))
+        for number in range(heard)
+    }
 
 
 def _name_readers(kind: int) -> list[str]:
     return [f"reader{number} of kind {kind}" for number in range(READERS_OF_A_KIND)]
-
-
-def _pairs_of_fans() -> Iterator[tuple[str, str, bool]]:
-    return ((fan, producer, True) for producer in _name_heard(HEARD) for fan in _name_fans(producer))
 
 
 def _pairs_of_readers(quiet: int) -> Iterator[tuple[str, str, bool]]:

@@ -60,6 +60,7 @@ class FeedKeepers:
     runner: Runner[Any]
     troubles: Troubles
     slots: int = 2
+    purge_every_s: float = PURGE_EVERY_S
     _running: dict[str, _KeptThread] = field(default_factory=dict)
     _own: OwnStore | None = None
     _starting: threading.Lock = field(default_factory=threading.Lock)
@@ -149,7 +150,7 @@ class FeedKeepers:
                 if time.monotonic() >= purge_at:
                     advance.feed_store.purge()
                     running.sizes = advance.feed_store.sizes()
-                    purge_at = time.monotonic() + PURGE_EVERY_S
+                    purge_at = time.monotonic() + self.purge_every_s
             running.wake.wait(LOOK_EVERY_S)
 
     def _find_logs(self, kept: KeptFeed) -> tuple[Log, Log, Log] | None:
