@@ -11,6 +11,7 @@ import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -88,22 +89,27 @@ def area(module: str) -> str:
 
 def imported(module: str, for_types: bool = True) -> Iterator[tuple[str, int]]:
     """Each name that a module imports, with the line: modules of ours down to the module, others as written."""
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    if not for_types:
-        tree = WithoutTypeChecking().visit(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = absolute(module, node)
-            for alias in node.names:
-                name = f"{base}.{alias.name}"
-                yield (name if name in MODULES else base), node.lineno
+    return ((name, line) for name, line, only_for_types in all_imported(module) if for_types or not only_for_types)
 
 
-class WithoutTypeChecking(ast.NodeTransformer):
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+@cache
+def all_imported(module: str) -> tuple[tuple[str, int, bool], ...]:
+    """Each name with its line, and whether it is for types alone. Several tests ask, so each file is read once."""
+    return tuple(find_imports(module, ast.parse(MODULES[module].read_text(encoding="utf-8")), False))
+
+
+def find_imports(module: str, node: ast.AST, for_types: bool) -> Iterator[tuple[str, int, bool]]:
+    if isinstance(node, ast.Import):
+        yield from ((alias.name, node.lineno, for_types) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = absolute(module, node)
+        for alias in node.names:
+            name = f"{base}.{alias.name}"
+            yield (name if name in MODULES else base), node.lineno, for_types
+    elif not isinstance(node, ast.expr):
+        inside = for_types or (isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"))
+        for child in ast.iter_child_nodes(node):
+            yield from find_imports(module, child, inside)
 
 
 def absolute(module: str, node: ast.ImportFrom) -> str:
