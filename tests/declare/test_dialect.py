@@ -144,7 +144,9 @@ REFUSED = {
     "SELECT '{{1},{2}}'::int[] AS a FROM r": "expression: array as text",
     "SELECT json_build_object('k', name) AS a FROM r": "expression: JSON of a column",
     "SELECT json_build_object('k', at) AS a FROM r": "expression: JSON of timestamp",
-    "SELECT row_to_json(r) AS a FROM r": "function: row_to_json",
+    "SELECT row_to_json(s) AS a FROM r LEFT JOIN s ON s.k = r.k": (
+        "function: row_to_json of a row that an outer join may lack"
+    ),
     "SELECT jsonb_path_exists(name::jsonb, '$.a') AS a FROM r": "function: jsonb_path_exists",
     "SELECT name::jsonb || name AS a FROM r": "expression: || of jsonb and a column",
     "SELECT name::jsonb < '9'::jsonb AS a FROM r": "expression: order of jsonb",
@@ -230,3 +232,55 @@ def test_a_refused_view_in_postgres_is_recomputed_in_sparks_words(tmp_path: Path
     assert recomputed is not None
     assert not isinstance(recomputed, Refusal)
     assert recomputed.sql.count(" DIV ") == 2
+
+
+ALIKE = {
+    "SELECT time_bucket('15 minutes', at) AS a, last(n, at) AS b FROM r GROUP BY 1": (
+        "SELECT date_bin('15 minutes', at, timestamp '2000-01-03') AS a, max_by(n, at) AS b FROM r GROUP BY 1"
+    ),
+    "SELECT time_bucket('1 month', day) AS a, first(n, at) AS b FROM r GROUP BY 1": (
+        "SELECT date_trunc('month', day)::date AS a, min_by(n, at) AS b FROM r GROUP BY 1"
+    ),
+    "SELECT arg_max(id, n) AS a, arg_min(id, n) AS b FROM r": "SELECT max_by(id, n) AS a, min_by(id, n) AS b FROM r",
+    "SELECT last_value(n ORDER BY id, at) AS a FROM r": (
+        "SELECT (array_agg(n ORDER BY id DESC NULLS FIRST, at DESC NULLS FIRST))[1] AS a FROM r"
+    ),
+    "SELECT HOP_START(at, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) AS a, count(*) AS n FROM r "
+    "GROUP BY HOP(at, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)": (
+        "SELECT window.start AS a, count(*) AS n FROM r GROUP BY window(at, '1 hour', '5 minutes')"
+    ),
+}
+"""What others who speak PostgreSQL's dialect write, by what it means."""
+
+
+@pytest.mark.parametrize("sql", ALIKE)
+def test_what_its_kin_write_means_what_they_mean(sql: str):
+    read, same = (read_query(text, SCHEMA, dialect=SqlDialect.POSTGRES) for text in (sql, ALIKE[sql]))
+    assert read == same
+
+
+def test_windows_of_groups_are_read_in_the_dialect_of_spark_too():
+    written = (
+        "SELECT TUMBLE_END(at, INTERVAL '1' HOUR) AS a, count(*) AS n FROM r GROUP BY TUMBLE(at, INTERVAL '1' HOUR)"
+    )
+    assert read_query(written, SCHEMA) == read_query(
+        "SELECT window.end AS a, count(*) AS n FROM r GROUP BY window(at, '1 hour')", SCHEMA
+    )
+
+
+WITHOUT_SPARK = {
+    "SELECT count(*) OVER (ORDER BY at RANGE BETWEEN '1 month' PRECEDING AND '3 days' FOLLOWING) AS a FROM r": (
+        "months and days on different sides"
+    ),
+    "SELECT id FROM r WHERE EXISTS (SELECT 1 FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.k = r.k AND s.k = t.k))": (
+        "two queries further in"
+    ),
+    "SELECT id, (SELECT sum(s.n) FILTER (WHERE s.k < r.k) FROM s) AS a FROM r": "named in an aggregate",
+}
+
+
+@pytest.mark.parametrize("sql", WITHOUT_SPARK)
+def test_what_spark_would_reject_is_not_converted(sql: str):
+    with pytest.raises(UnsupportedSql, match=WITHOUT_SPARK[sql]):
+        convert_view("query", {"query": ViewText("query", sql, "q.sql", SqlDialect.POSTGRES)}, SCHEMA, {})
+    read_query(sql, SCHEMA, dialect=SqlDialect.POSTGRES)

@@ -169,3 +169,11 @@ SELECT at::timestamp::text AS a, at::timestamptz::text AS b, 'on ' || day || ' a
 SELECT percentile_cont(ARRAY[0.25, 0.5]) WITHIN GROUP (ORDER BY n) AS a, percentile_disc(ARRAY[0, 1]) WITHIN GROUP (ORDER BY id) FILTER (WHERE ok) AS b FROM r
 
 SELECT regexp_match(name, '^(.)(.)') AS a, regexp_match(name, 'b') AS b FROM r
+
+SELECT amount ^ 2 AS a, power(amount, 3) AS b, width_bucket(amount, 0, 50, 7) AS c, width_bucket(x, 0, 10, 4) AS d, width_bucket(k, -1, 2.5, 3) AS e FROM r WHERE x = x AND abs(x) < 1e30
+
+SELECT id FROM r WHERE k > ANY (ARRAY[1, id]) AND k <= ALL (ARRAY[3, id]) OR k = SOME (ARRAY[2, 3])
+
+SELECT count(r.*) AS a, count(r) AS b, length('\x6162'::bytea) AS c FROM r
+
+SELECT k, string_agg(name, ',') AS a FROM (SELECT k, name, id FROM r ORDER BY id DESC, name COLLATE "C") q WHERE name IS NOT NULL GROUP BY k

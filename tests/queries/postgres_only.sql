@@ -119,3 +119,17 @@ SELECT jsonb_set(d, '{a,1}', '{"z": 1.50}')::text AS a, jsonb_set(d, '{a,9}', '2
 SELECT ('{1,2}'::int[] || k)::text AS a, (k || CASE WHEN ok THEN ARRAY[1] END)::text AS b, (CASE WHEN ok THEN ARRAY[n] END || n)::text AS c, array_append(CASE WHEN ok THEN ARRAY[k] END, k)::text AS d FROM r
 
 SELECT k, percentile_disc(0.5) WITHIN GROUP (ORDER BY name COLLATE "C") AS a FROM r GROUP BY k
+
+SELECT row_to_json(q)::text AS a, to_jsonb(q)::text AS b FROM (SELECT id, name::text AS "full name", ARRAY[k] AS l, at::timestamp AS t FROM r) q
+
+SELECT k, json_agg(q ORDER BY q.id, q.n)::text AS a, json_build_object('l', json_agg(q.n ORDER BY q.id, q.n), 'o', '{}'::jsonb)::text AS b FROM (SELECT id, k, n FROM r) q GROUP BY k
+
+SELECT s.k, json_build_object('ids', (SELECT json_agg(r.id ORDER BY r.id) FROM r WHERE r.k = s.k))::text AS a FROM s
+
+SELECT r.id, e.a, e.b::text AS b, f.c FROM r, jsonb_to_recordset(('[{"a":' || k || ',"b":[1.50]},{"a":null}]')::jsonb) AS e(a int, b jsonb), jsonb_to_record('{"c": "x"}'::jsonb) AS f(c text)
+
+SELECT (('{"a": [1, {"b": "' || k || '"}]}')::jsonb)['a'][1]['b']::text AS a, json_object_keys('{"x": 1}'::json) AS b FROM r
+
+SELECT id FROM r WHERE k > ALL (SELECT s.k FROM s WHERE s.n = r.n) AND id <> ANY (SELECT s.k FROM s)
+
+SELECT id, row_number() OVER () > 0 AS a FROM r

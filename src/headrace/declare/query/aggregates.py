@@ -13,6 +13,7 @@ from headrace.declare.query.expressions import read_condition, read_expression, 
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres_aggregates import convert_arguments
+from headrace.declare.query.postgres_counts import count_rows
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.stage import QueryStage
 from headrace.model.dialect import SqlDialect
@@ -76,17 +77,23 @@ def read_aggregate(node: exp.Expr, stage: QueryStage, name: str) -> AggregateCal
     if written.function not in MAINTAINED_AGGREGATES:
         raise NotMaintained(f"aggregate: {written.function}")
     inside = replace(stage, clause="an aggregate", places={})
+    in_postgres = stage.environment.text.dialect is SqlDialect.POSTGRES
+    if in_postgres and written.function == "count" and len(written.arguments) == 1 and not written.distinct:
+        counted = count_rows(written.arguments[0], inside)
+        if counted is not written.arguments[0]:
+            written.arguments[0].replace(counted)  # for whoever writes the text out
+            written = replace(written, arguments=(counted,))
     stars = tuple(argument for argument in written.arguments if isinstance(argument, exp.Star))
     if stars and (written.function != "count" or len(written.arguments) > 1 or written.distinct):
         raise Mistake(f'"{written.function}" takes values, not "*"')
-    if stage.environment.text.dialect is SqlDialect.POSTGRES:
+    if in_postgres:
         written = convert_arguments(written, lambda part: read_type(part, inside))
     values = () if stars else tuple(read_expression(argument, inside) for argument in written.arguments)
     order = tuple(sort_key(key, read_expression(key.this, inside)) for key in written.order)
     only_if = None if written.only_if is None else read_condition(written.only_if, inside)
     stage.relation = inside.relation  # subqueries inside have extended it
     call = replace(_READERS[written.function](_Aggregate(written, values, order, only_if)), name=name)
-    if stage.environment.text.dialect is SqlDialect.POSTGRES and written.function == "percentile_disc":
+    if in_postgres and written.function == "percentile_disc":
         assert call.argument is not None, "it is of values"
         call = replace(call, type=call.argument.type)  # one of the values, where Spark makes it a double
     _refuse_intervals(call)

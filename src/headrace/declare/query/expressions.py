@@ -16,6 +16,7 @@ from headrace.declare.query.forms import FORMS, check_parts, in_list, is_query
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres import as_spark
+from headrace.declare.query.postgres_rows import name_columns
 from headrace.declare.query.scope import fold
 from headrace.declare.query.spelling import refuse_expression
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
@@ -64,6 +65,7 @@ def _read_node(node: exp.Expr, stage: QueryStage) -> Expr:
         return _read_spark(node, stage)
     known = stage.values
     try:
+        name_columns(node, stage)
         made = as_spark(node, lambda part: read_type(part, stage))
         read = stage.values.get(id(made))  # a part that was read for its type may be all that is left
         return _read_spark(made, stage) if read is None else read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -85,11 +86,23 @@ def _call_power(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
 
 
 def _power(base: exp.Expr, exponent: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    squared = _multiply(base, exponent, type_of)
+    if squared is not None:
+        return squared
     for part in (base, exponent):
         if isinstance(type_of(part), Decimal) and not isinstance(part.unnest(), exp.Literal):
             hint = "numeric powers have more digits than we keep: write x::double precision"
             raise NotMaintained("expression: power of numeric", hint)
     return make_call("power", base, exponent)
+
+
+def _multiply(base: exp.Expr, exponent: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+    """Numeric to the power of 2 or 3 by multiplication; None where that has too many digits, or is of other numbers."""
+    type_, times = type_of(base), exponent.unnest().name
+    if not isinstance(type_, Decimal) or times not in ("2", "3") or (type_.precision + 1) * int(times) > 38:
+        return None
+    factors = [mark(exp.Paren(this=base if number == 0 else base.copy())) for number in range(int(times))]
+    return mark(exp.Paren(this=functools.reduce(lambda a, b: mark(exp.Mul(this=a, expression=b)), factors)))
 
 
 def _round(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:

@@ -169,6 +169,22 @@ def _build_object(binary: bool) -> ConvertCall:
     return convert
 
 
+def _build_row(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """A row by its names and values, as `row_to_json` writes it."""
+    parts: list[exp.Expr] = [make_text("{")]
+    for number, (name, value) in enumerate(zip(arguments[::2], arguments[1::2], strict=True)):
+        parts += [make_text(f"{',' if number else ''}{json.dumps(name.name, ensure_ascii=False)}:")]
+        parts.append(write_json(value, type_of))
+    return make_call("concat", *parts, make_text("}"))
+
+
+def _take_row(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    (row,) = take("row_to_json", arguments, 1)
+    if not (isinstance(row, exp.Anonymous) and row.name == "json_row"):
+        raise NotMaintained("function: row_to_json", "name its parts: json_build_object('a', x.a, 'b', x.b)")
+    return _build_row(row.expressions, type_of)
+
+
 def _build_array(binary: bool) -> ConvertCall:
     def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
         parts: list[exp.Expr] = [make_text("[")]
@@ -224,6 +240,7 @@ def delete_path(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 def _finish(parts: list[exp.Expr], binary: bool) -> exp.Expr:
     joined = make_call("concat", *parts)
+    remember_origin_type(joined, OriginType.JSON)
     return make_call("jsonb", joined) if binary else joined
 
 
@@ -246,20 +263,32 @@ def spread_lists(tree: exp.Expr) -> None:
         if isinstance(whole.parent, exp.Window):
             continue
         stand_in, (first, last) = exp.Null(), _LISTS[name]
+        between = ", \n " if name == "json_agg" and _is_row(call) else ", "
         whole.replace(stand_in)
         call.set("this", "string_agg")
-        call.set("expressions", _list_arguments(call.expressions))
+        call.set("expressions", _list_arguments(call.expressions, between))
         made = _finish([make_text(first), whole, make_text(last)], name.startswith("jsonb"))
         stand_in.replace(made)
 
 
-def _list_arguments(arguments: list[exp.Expr]) -> list[exp.Expr]:
+def _is_row(call: exp.Anonymous) -> bool:
+    """Whether an aggregate is of whole rows, which stand on lines of their own."""
+    (argument,) = call.expressions
+    value = argument.this if isinstance(argument, exp.Order) else argument
+    select = call.find_ancestor(exp.Select)
+    if select is None or not isinstance(value, exp.Column) or value.table:
+        return False
+    items = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return any(item is not None and item.this.alias_or_name == value.name for item in items)
+
+
+def _list_arguments(arguments: list[exp.Expr], between: str) -> list[exp.Expr]:
     order = arguments[-1] if isinstance(arguments[-1], exp.Order) else None
     values = arguments if order is None else [*arguments[:-1], order.this]
     written = exp.Anonymous(this="json_written" if len(values) == 1 else "json_member", expressions=values)
     if order is None:
-        return [written, exp.Literal.string(", ")]
-    order.set("this", exp.Literal.string(", "))
+        return [written, exp.Literal.string(between)]
+    order.set("this", exp.Literal.string(between))
     return [written, order]
 
 
@@ -271,6 +300,8 @@ BUILDING_CALLS: Mapping[str, ConvertCall] = {
     "jsonb_build_array": _build_array(True),
     "jsonb_build_object": _build_object(True),
     "json_member": _write_member,
+    "json_row": _build_row,
+    "row_to_json": _take_row,
     "jsonb_insert": _change_at("jsonb_inserted"),
     "jsonb_pretty": lambda arguments, type_of: make_call("jsonb_pretty_text", *take("jsonb_pretty", arguments, 1)),
     "jsonb_set": _change_at("jsonb_changed"),
@@ -281,7 +312,7 @@ BUILDING_CALLS: Mapping[str, ConvertCall] = {
     "to_jsonb": _to_json(True),
     **{
         name: refuse_call(name, "name its parts: json_build_object('a', x.a, 'b', x.b)")
-        for name in ("row_to_json", "json_object_agg", "jsonb_object_agg")
+        for name in ("json_object_agg", "jsonb_object_agg")
     },
     **{
         f"jsonb_path_{name}": refuse_call(f"jsonb_path_{name}", _PATHS)

@@ -31,7 +31,7 @@ from headrace.declare.query.postgres_patterns import (
     translate_regex,
     translate_time_format,
 )
-from headrace.model.types import BIGINT, STRING
+from headrace.model.types import BIGINT, DATE, FRACTIONS, INTEGERS, STRING
 
 _CODES = range(1, 128)
 
@@ -160,6 +160,48 @@ def _bin_time(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     return make_call("timestamp_micros", mark(exp.Sub(this=micros.copy(), expression=rest)))
 
 
+def _bucket_time(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """Timescale's: buckets of days and less begin at Monday, the 3rd of January 2000."""
+    if len(arguments) != 2:
+        hint = "write time_bucket('15 minutes', time), or date_bin('15 minutes', time, origin)"
+        raise NotMaintained("function: time_bucket with an origin or a zone", hint)
+    stride, time = arguments
+    written = stride.this if isinstance(stride, exp.Interval | exp.Cast) else stride
+    unit = re.fullmatch(r"\s*1\s+(month|year)s?\s*", written.name.lower())
+    if unit is not None:
+        made = make_call("date_trunc", make_text(unit[1]), time)
+    else:
+        made = _bin_time([stride, time, make_cast(make_text("2000-01-03"), "TIMESTAMP")], type_of)
+    return make_cast(made, "DATE") if type_of(time) == DATE else made
+
+
+def _find_bucket(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """`width_bucket(x, low, high, count)`."""
+    value, low, high, count = take("width_bucket", arguments, 4)
+    if any(type_of(part) in FRACTIONS for part in (value, low, high)):
+        return make_call("width_bucket", value, low, high, count)
+    if not _is_ascending(low, high):
+        raise NotMaintained("function: width_bucket", "write low and high as numbers, the lower first")
+    # Spark's quotient of decimals has more digits than a value needs to be told from the next bound.
+    exact = make_cast(value, "DECIMAL(20, 0)") if type_of(value) in INTEGERS else value
+    reach, width = (
+        mark(exp.Paren(this=mark(exp.Sub(this=one, expression=low.copy()))))
+        for one in (mark(exp.Paren(this=exact)), high)
+    )
+    share = mark(exp.Div(this=mark(exp.Mul(this=reach, expression=mark(exp.Paren(this=count)))), expression=width))
+    place = make_cast(make_call("floor", share), "INT")
+    below = exp.If(this=mark(exp.LT(this=value.copy(), expression=low.copy())), true=make_number(0))
+    after = mark(exp.Add(this=mark(exp.Paren(this=count.copy())), expression=make_number(1)))
+    above = exp.If(this=mark(exp.GTE(this=value.copy(), expression=high.copy())), true=after)
+    return mark(exp.Case(ifs=[below, above], default=mark(exp.Add(this=place, expression=make_number(1)))))
+
+
+def _is_ascending(low: exp.Expr, high: exp.Expr) -> bool:
+    bounds = [one.unnest() for one in (low, high)]
+    numbers = [float(one.sql()) for one in bounds if re.fullmatch(r"-? ?[0-9.]+", one.sql())]
+    return len(numbers) == 2 and numbers[0] < numbers[1]
+
+
 CALLS: Mapping[str, ConvertCall] = {
     "btrim": _trim("BOTH"),
     "char": refuse_call("char", "use chr(n), or write the character itself"),
@@ -183,6 +225,7 @@ CALLS: Mapping[str, ConvertCall] = {
     "to_date": _read_time("DATE"),
     "to_hex": _hexadecimal,
     "to_timestamp": _read_time("TIMESTAMP"),
-    "width_bucket": refuse_call("width_bucket", "use floor((x - low) * n / (high - low)) + 1"),
+    "time_bucket": _bucket_time,
+    "width_bucket": _find_bucket,
 }
 """By the name that is written, in lower case."""

@@ -53,7 +53,15 @@ def _compare_any(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
         return member
     if isinstance(node, exp.NEQ) and word == "all":
         return mark(exp.Not(this=member))
-    return node
+    return _compare_each(node, word, options) if word else node
+
+
+def _compare_each(node: exp.Binary, word: str, options: list[exp.Expr]) -> exp.Expr:
+    """`x < ANY (ARRAY[...])`: one comparison for each element."""
+    type_ = type(node)
+    tests = [type_(this=node.this.copy(), expression=option) for option in options]
+    joined = exp.or_(*tests, copy=False) if word == "any" else exp.and_(*tests, copy=False)
+    return mark(exp.Paren(this=joined))
 
 
 def _compare_json(node: exp.Binary, type_of: TypeOf) -> exp.Expr:

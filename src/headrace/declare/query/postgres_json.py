@@ -25,6 +25,7 @@ from headrace.declare.query.postgres_nodes import (
     refuse_call,
     take,
 )
+from headrace.declare.query.postgres_origins import JSON_TYPES, find_origin_type
 from headrace.declare.query.postgres_patterns import (
     count_groups,
     refuse_absent_group,
@@ -277,6 +278,8 @@ def take_element(node: exp.Bracket, type_of: TypeOf) -> exp.Expr:
     inner = node.this.unnest()
     if isinstance(inner, exp.Anonymous) and inner.name.lower() == "regexp_match" and place.name.isdigit():
         return _match_regex(inner, int(place.name))
+    if find_origin_type(inner, type_of) in JSON_TYPES and not isinstance(place, exp.Slice):
+        return _take_part(exp.JSONExtract(this=node.this, expression=place), type_of)
     if not isinstance(place, exp.Slice):
         if isinstance(place, exp.Literal) and place.is_int:
             return make_call("get", node.this, make_number(int(place.name) - 1))

@@ -33,7 +33,8 @@ _OPPOSITE = {
 }
 JSON_TYPES = (OriginType.JSON, OriginType.JSONB)
 _GIVING_JSON = frozenset(
-    ("json_build_object", "json_build_array", "json_agg", "to_json", "json_object_agg", "json_extract_path")
+    """json_build_object json_build_array json_agg to_json json_object_agg json_extract_path json_row
+    row_to_json""".split()
 )
 _GIVING_JSONB = frozenset(
     """jsonb_build_object jsonb_build_array jsonb_agg to_jsonb jsonb_set jsonb_insert jsonb_strip_nulls
@@ -63,9 +64,9 @@ def find_origin_type(node: exp.Expr, type_of: TypeOf | None = None) -> OriginTyp
             return OriginType.INTERVAL
         case exp.Interval():
             return OriginType.INTERVAL
-        case exp.JSONExtract() | exp.JSONBExtract() | exp.JSONBDeleteAtPath():
+        case exp.JSONExtract() | exp.JSONBExtract() | exp.JSONBDeleteAtPath() | exp.Bracket():
             inner = find_origin_type(node.this, type_of)
-            return inner if inner in JSON_TYPES else OriginType.JSONB
+            return inner if inner in JSON_TYPES else None if isinstance(node, exp.Bracket) else OriginType.JSONB
         case exp.JSONExtractScalar() | exp.JSONBExtractScalar() | exp.Literal() | exp.Substring() | exp.Trim():
             return OriginType.TEXT
         case exp.DPipe() | exp.Add() | exp.Sub():
@@ -81,8 +82,12 @@ def find_origin_type(node: exp.Expr, type_of: TypeOf | None = None) -> OriginTyp
             return _find_common([*values, *filter(None, [node.args.get("default")])], type_of)
         case exp.Filter() | exp.Window():
             return find_origin_type(node.this, type_of)
+        case exp.Select(selects=[item]):
+            return find_origin_type(item.unalias())
         case exp.Anonymous():
-            return _find_of_call(node.name.lower(), node.expressions, type_of)
+            made = node.meta.get(_MEMORY)
+            is_known = isinstance(made, OriginType)
+            return made if is_known else _find_of_call(node.name.lower(), node.expressions, type_of)
     return None
 
 
@@ -118,7 +123,7 @@ def _find_of_call(name: str, arguments: list[exp.Expr], type_of: TypeOf | None) 
         return OriginType.TIMESTAMPTZ
     if name in ("make_timestamp", "localtimestamp"):
         return OriginType.TIMESTAMP
-    if name == "date_trunc" and len(arguments) == 2:
+    if name in ("date_trunc", "date_bin", "time_bucket") and len(arguments) >= 2:
         found = find_origin_type(arguments[1], type_of)
         return found if found in _OPPOSITE else None
     if name == "timezone" and len(arguments) == 2:

@@ -236,7 +236,13 @@ def _translate_replacement(replacement: str, shift: int = 0) -> str:
     return "".join(made)
 
 
+def _measure(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    (value,) = take("length", arguments, 1)
+    return make_call("octet_length" if type_of(value) == BINARY else "length", value)
+
+
 STRING_CALLS: Mapping[str, ConvertCall] = {
+    "length": _measure,
     "concat": _concatenate,
     "concat_ws": _join_with,
     "format": lambda arguments, type_of: _concatenate(split_format(arguments), type_of),

@@ -13,7 +13,8 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 from headrace.declare.query.postgres_building import spread_lists
-from headrace.declare.query.postgres_tree import spread_fractions, spread_rows
+from headrace.declare.query.postgres_records import keep_order_of_lists, spread_records
+from headrace.declare.query.postgres_tree import name_functions, spread_fractions, spread_rows
 
 SPECIAL_SYNTAX = ("CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 """Functions whose arguments are more than a list."""
@@ -76,7 +77,10 @@ def tidy_postgres(tree: exp.Expr) -> exp.Expr:
     for arrow in list(tree.find_all(exp.Lambda)):
         if len(arrow.expressions) == 1:
             arrow.replace(_read_arrow(arrow))
+    spread_records(tree)
+    keep_order_of_lists(tree)
     spread_lists(tree)
+    name_functions(tree)
     spread_rows(tree)
     spread_fractions(tree)
     for fetch in tree.find_all(exp.Fetch):

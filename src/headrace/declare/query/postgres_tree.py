@@ -1,4 +1,6 @@
-"""Short forms of PostgreSQL's written out, before a query is read: rows that are compared, and lists of fractions."""
+"""Short forms of PostgreSQL's written out, before a query is read: rows that are compared, lists of fractions, and
+names of functions that its kin have.
+"""
 
 from __future__ import annotations
 
@@ -69,3 +71,49 @@ def _take_fraction(whole: exp.Expr, fraction: exp.Expr) -> exp.Expr:
     call = next(inner for inner in made.find_all(exp.Anonymous) if inner.name.lower() in _WITH_FRACTIONS)
     call.set("expressions", [fraction.copy()])
     return made
+
+
+_OTHER_NAMES = {
+    ("arg_max", 2): "max_by",
+    ("arg_min", 2): "min_by",
+    ("first", 2): "min_by",
+    ("json_object_keys", 1): "jsonb_object_keys",
+    ("last", 2): "max_by",
+    ("truncate", 1): "trunc",
+    ("truncate", 2): "trunc",
+}
+"""Functions with one meaning and several names, of PostgreSQL and of Timescale, RisingWave and others that speak its
+dialect, by name and number of arguments.
+"""
+
+
+def name_functions(tree: exp.Expr) -> None:
+    """One name for each function: `last(price, at)` is `max_by(price, at)`."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        name = _OTHER_NAMES.get((call.name.lower(), len(call.expressions)))
+        if name is not None:
+            call.set("this", name)
+        elif (
+            call.name.lower() == "datediff"
+            and len(call.expressions) == 3
+            and isinstance(call.expressions[0], exp.Literal)
+        ):
+            call.set("expressions", [exp.var(call.expressions[0].name), *call.expressions[1:]])
+        elif call.name.lower() in ("first_value", "last_value") and not isinstance(call.parent, exp.Window):
+            _take_end(call)
+
+
+def _take_end(call: exp.Anonymous) -> None:
+    """`first_value(x ORDER BY y)` of a group is the first element of `array_agg(x ORDER BY y)`."""
+    order = call.expressions[0] if len(call.expressions) == 1 else None
+    if not isinstance(order, exp.Order):
+        return
+    if call.name.lower() == "last_value":
+        for key in order.expressions:
+            key.set("desc", not key.args.get("desc"))
+            key.set("nulls_first", not key.args.get("nulls_first"))
+    whole = call.parent if isinstance(call.parent, exp.Filter) else call
+    stand_in = exp.Null()
+    whole.replace(stand_in)
+    call.set("this", "array_agg")
+    stand_in.replace(exp.Bracket(this=exp.Paren(this=whole), expressions=[exp.Literal.number(1)]))

@@ -17,12 +17,19 @@ from headrace.declare.query.postgres import as_spark
 from headrace.declare.query.postgres_aggregates import convert_aggregate
 from headrace.declare.query.postgres_nodes import FIFTEEN_DIGITS, IN_SPARK_WORDS, make_cast
 from headrace.declare.query.scope import fold
+from headrace.declare.query.spark_select import group_by_all, name_items, refuse_for_spark
 from headrace.declare.query.spark_signs import keep_order
 from headrace.declare.query.spelling import refuse_clause, unknown_to_spark
 from headrace.meaning.json_functions import ONLY_OURS
 from headrace.model.full_query import backquote
 from headrace.model.types import Type
 
+OF_ROWS = frozenset(
+    """unnest generate_series jsonb_object_keys string_to_table regexp_split_to_table json_array_elements jsonb_each
+    json_array_elements_text jsonb_array_elements jsonb_array_elements_text json_each json_each_text
+    jsonb_each_text""".split()
+)
+"""Functions of PostgreSQL that give rows."""
 _COUNTED_AS_BIGINT = ("row_number", "rank", "dense_rank")
 """Window functions that are of type int in Spark."""
 _DECIMAL15 = f"CAST(FORMAT_NUMBER({{}}, '{FIFTEEN_DIGITS}') AS DECIMAL(38, 18))"
@@ -38,7 +45,10 @@ def _convert(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Group):
         _refuse_other_groups(node)
     _refuse_rows(node)
+    refuse_for_spark(node)
     if isinstance(node, exp.Select):
+        group_by_all(node)
+        name_items(node)
         _refuse_distinct_on(node)
         _rank_ties(node)
     made = as_spark(node, _known_type)
@@ -134,7 +144,7 @@ def _refuse_rows(node: exp.Expr) -> None:
     """Functions of rows stand elsewhere in Spark's queries, and its JSON is written otherwise."""
     if isinstance(node, exp.Unnest) or (isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous)):
         raise NotMaintained("table function in PostgreSQL's dialect", "in Spark's, write LATERAL VIEW explode(...)")
-    if isinstance(node, exp.Anonymous) and node.name.lower() in (*ONLY_OURS, "unnest", "generate_series"):
+    if isinstance(node, exp.Anonymous) and node.name.lower() in (*ONLY_OURS, *OF_ROWS):
         raise NotMaintained("expression: JSON or rows of PostgreSQL", "Spark has no function that means the same")
 
 

@@ -22,6 +22,7 @@ from headrace.declare.query.postgres_text import PostgresReader, PostgresText, k
 from headrace.declare.query.regressions import write_regressions
 from headrace.declare.query.spark_signs import SignReader
 from headrace.declare.query.values import spread_values
+from headrace.declare.query.window_groups import write_group_windows
 from headrace.declare.query.window_text import name_window_tables, read_as_calls
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Location, Problem
@@ -125,7 +126,7 @@ def parse_query(text: Text) -> exp.Query:
         raise _mistake(text, tokens[0].start, f'a query cannot begin with "{tokens[0].text}"', hint)
     stem = "column" if text.dialect is SqlDialect.POSTGRES else "col"
     tree = spread_values(_parse_text(text, tokens, lambda parser: parser.parse(tokens, text.sql)), stem)
-    tree = name_window_tables(tree)
+    tree = write_group_windows(name_window_tables(tree))
     if not isinstance(tree, exp.Query):
         raise _mistake(text, tokens[0].start, "this is not a query", 'a view is one query: "SELECT ... FROM ..."')
     return write_regressions(tree)
