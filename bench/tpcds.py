@@ -38,6 +38,7 @@ from headrace.model.type_names import type_named
 from headrace.model.types import Row
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
+from headrace.run.push.engine import NoAnswer
 from headrace.run.rows.arrow import arrow_type, rows_of_arrow
 from headrace.testing.worlds import RunningWorld
 
@@ -146,7 +147,10 @@ def compare(found: Collection, number: int, duck: Duck, dialect: SqlDialect) -> 
     """What is wrong with the answer of a query; empty if nothing is."""
     sql = LIMIT.sub("", found.queries[number])
     expected = sorted(map(_plain, rows_of_arrow(duck.rows(sql))), key=repr)
-    actual = sorted(map(_plain, _load(found, sql, duck, dialect)), key=repr)
+    try:
+        actual = sorted(map(_plain, _load(found, sql, duck, dialect)), key=repr)
+    except NoAnswer as error:
+        return f"has no answer, where DuckDB has NULL: {error}"
     if len(expected) != len(actual):
         return f"{len(actual)} rows instead of {len(expected)}"
     wrong = [pair for pair in zip(actual, expected, strict=True) if not _alike(*pair)]

@@ -313,3 +313,5 @@ SELECT * FROM (SELECT id, k, n FROM r) UNPIVOT EXCLUDE NULLS ((a, b) FOR what IN
 SELECT k, regr_count(x, n) AS c, regr_avgx(x, n) AS ax, regr_avgy(x, n) AS ay, regr_sxx(n, k) AS sx, regr_syy(n, k) AS sy, regr_sxy(n, k) AS xy FROM r GROUP BY k
 
 SELECT ok, regr_slope(n, k) AS s, regr_intercept(n, k) AS i, regr_r2(n, id) AS q, regr_slope(k, id) FILTER (WHERE n > 0) * 2 AS f FROM r WHERE abs(k) < 1000 AND abs(n) < 1000 GROUP BY ok
+
+SELECT q.c, max(q.c) OVER (PARTITION BY q.c) AS m, count(*) OVER () AS n FROM (SELECT 1 AS c FROM r) AS q

@@ -105,7 +105,9 @@ def _read_changes(
 ) -> Mapping[int, NewRows]:
     """How often rows come, or go if negative, by partition and time."""
     columns = [column_of(column.expr, changes, around) for column in derivation.columns[0]]
-    rows = rows_of_arrow(pa.table(columns, names=[str(number) for number in range(len(columns))]))
+    table = pa.table(columns, names=[str(number) for number in range(len(columns))])
+    # A table without columns, as of constants alone, does not know how many rows it has.
+    rows = rows_of_arrow(table) if columns else [()] * changes.num_rows
     stamps = (changes.column(TIME).to_pylist(), changes.column(WEIGHT).to_pylist())
     found: dict[int, dict[int, Counter[Row]]] = defaultdict(lambda: defaultdict(Counter))
     for number, row, time, weight in zip(partition.tolist(), rows, *stamps, strict=True):
