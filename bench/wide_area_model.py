@@ -21,15 +21,16 @@ from headrace.plan.price import upstream_first
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
 from headrace.plan.wide_area.fluid import max_min_fair
+from headrace.site.importing import HEAR_AT_LEAST_EVERY_S, HEAR_EVERY_S, HEAR_WITHIN
 
 COUNTED = frozenset({Operator.AGGREGATE, Operator.DERIVE})
 SENT_SHARE = 0.8
 """Bytes sent for each that a plan counts by declared widths."""
 ON_THE_WIRE = 1.06
 """Bytes as the kernel counts them for each of a body: 66 of headers for each 1448, and what TLS adds."""
-ANSWERS_S, REQUESTS_S, ACKNOWLEDGED = 700.0, 700.0, 0.035
-"""Bytes/s on a link over which copies are sent, beside these: what answers say of how far their site is. And on the
-link back: requests, and acknowledgements for each byte that came.
+HEARD, ACKNOWLEDGED = 420.0, 0.035
+"""Bytes each time that a site hears how far another one is, from which it has copies: of the answer, and on the link
+back of the request. And acknowledgements there, for each byte that came.
 """
 
 
@@ -113,17 +114,22 @@ def _predict(
         for ends, wanted in flows.items()
     }
     return Modelled(
-        _add_overhead({ends: sum(found.values()) for ends, found in sent.items()}, rates),
+        _add_overhead({ends: sum(found.values()) for ends, found in sent.items()}, rates, HEARD / _find_pause(plan)),
         {ends: sum(wanted.values()) for ends, wanted in flows.items()},
         shares,
     )
 
 
-def _add_overhead(sent: Mapping[Ends, float], rates: Mapping[Ends, float]) -> dict[Ends, float]:
+def _find_pause(plan: Plan) -> float:
+    """Seconds after which a site listens to another one again."""
+    return min(HEAR_AT_LEAST_EVERY_S, max(HEAR_EVERY_S, HEAR_WITHIN * 2 * _find_batch(plan)))
+
+
+def _add_overhead(sent: Mapping[Ends, float], rates: Mapping[Ends, float], heard_bytes_s: float) -> dict[Ends, float]:
     """Bytes/s by link with those of requests and answers; none carries more than it can."""
-    found = {ends: bytes_s + ANSWERS_S for ends, bytes_s in sent.items()}
+    found = {ends: bytes_s + heard_bytes_s for ends, bytes_s in sent.items()}
     for (start, end), bytes_s in sent.items():
-        found[end, start] = found.get((end, start), 0.0) + REQUESTS_S + ACKNOWLEDGED * bytes_s
+        found[end, start] = found.get((end, start), 0.0) + heard_bytes_s + ACKNOWLEDGED * bytes_s
     return {ends: min(bytes_s, rates[ends]) for ends, bytes_s in found.items()}
 
 

@@ -16,7 +16,7 @@ from headrace.model.plan import Operator, Plan, PlanOptions
 from headrace.model.plan_modes import Prefer, WideArea
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
-from headrace.plan.make import make_plan
+from headrace.plan.make import make_plan, plan_on_running
 from headrace.testing.plans import simulate
 from tests.examples import examples
 from tests.plan.share.projects import SITES, VIEWS, shop, wanted, with_contracts
@@ -152,6 +152,15 @@ def test_groups_of_united_rows_are_made_where_the_rows_are_already_as_only_group
     sent = plan.totals.link
     assert sum(size for ends, size in sent.items() if ends[0] in ("here", "there")) == pytest.approx(2 * 200 * 1024)
     assert len([ends for ends in sent if ends[0] in ("first", "second")]) == 1
+
+
+def test_one_that_comes_later_finds_united_rows_where_they_run():
+    catalogue = streams_of_two_sites(into_sources=False)
+    alone = planned(replace(catalogue, contracts={"a": catalogue.contracts["a"]}), WideArea.SANA)
+    both = plan_on_running(alone, catalogue)
+    assert not both.rejected
+    assert set(alone.graph.vertices) <= set(both.graph.vertices)
+    assert both.totals.link == planned(catalogue, WideArea.SANA).totals.link
 
 
 def test_without_looking_at_links_operators_still_run_where_a_link_leads():
