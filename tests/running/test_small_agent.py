@@ -14,16 +14,6 @@ import sys
 import headrace.app.site_agent, headrace.app.late_server, headrace.doors.cli.agent, headrace.connect.postgres.process
 print(*(name for name in {LARGE!r} if name in sys.modules))
 """
-WITHOUT_PANDAS = """
-import sys
-import pyarrow as pa
-from headrace.connect.small_memory import do_without_pandas
-
-do_without_pandas()
-assert pa.array([1, None, 3]).to_pylist() == [1, None, 3]
-assert pa.table({"a": [b"x"], "b": [[1.5]]}).to_pylist() == [{"a": b"x", "b": [1.5]}]
-assert "pandas" not in sys.modules
-"""
 MAPPED = """
 import ctypes, threading
 import pyarrow as pa
@@ -73,10 +63,6 @@ def run(program: str, *words: str) -> str:
 
 def test_the_process_of_a_site_loads_nothing_that_parses_plans_or_delivers() -> None:
     assert run(LOADED).split() == []
-
-
-def test_arrow_makes_arrays_without_loading_pandas() -> None:
-    run(WITHOUT_PANDAS)
 
 
 def test_memory_is_given_back_and_everything_works_as_before() -> None:

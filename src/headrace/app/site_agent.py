@@ -29,7 +29,7 @@ from headrace.app.site_answers import answer_site
 from headrace.connect.free_port import free_port
 from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
-from headrace.connect.small_memory import do_without_pandas, keep_giving_back, use_few_pools
+from headrace.connect.small_memory import keep_giving_back, use_few_pools
 from headrace.connect.wire.client import WireAddress, WireClient
 from headrace.connect.wire.contexts import IDENTITY_FOLDER, WireIdentity
 from headrace.connect.wire.limit import LinkLimits
@@ -93,7 +93,6 @@ def run_hosted(
     declared = _choose_engine(part.plan, alone, settings)
     if declared.kind is RunEngine.LOCAL:
         use_few_pools()
-        do_without_pandas()
     recovered = tell_remains(folder, say)
     began, engine = time.monotonic(), start_engine(declared, folder)
     with (

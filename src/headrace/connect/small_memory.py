@@ -1,5 +1,4 @@
-"""Keeps a process small that mostly waits: few pools of memory, no library that it can do without, and what it does not
-use any more is given back.
+"""Keeps a process small that mostly waits: few pools of memory, and what it does not use any more is given back.
 
 Most of what a service has in memory after it has started is of no use later: what start-up has freed stays in pools of
 the C library, one for each few threads, and parts of libraries stay mapped that only loading them needs. Nothing here
@@ -11,13 +10,9 @@ from __future__ import annotations
 import ctypes
 import gc
 import re
-import sys
 import threading
-from collections.abc import Iterator, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 
@@ -43,25 +38,6 @@ def use_few_pools() -> None:
     if mallopt is not None:
         mallopt(M_ARENA_MAX, 1)
     pa.set_memory_pool(pa.system_memory_pool())
-
-
-class _WithoutPandas(MetaPathFinder):
-    """Says that pandas is not installed."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("this process does without pandas", name=fullname)
-        return None
-
-
-def do_without_pandas() -> None:
-    """Arrow loads pandas, and 24 MB with it, as soon as it makes an array of Python values, to see whether these are of
-    pandas. Where pandas is not installed it does without; so it does in this process from now on. Spark needs pandas.
-    """
-    if not any(isinstance(finder, _WithoutPandas) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WithoutPandas())
 
 
 def give_back_memory() -> None:

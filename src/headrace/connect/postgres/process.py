@@ -33,7 +33,7 @@ from headrace.connect.postgres.capture_settings import CaptureSettings, SourceCh
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.signals import note_signals
-from headrace.connect.small_memory import do_without_pandas, keep_giving_back
+from headrace.connect.small_memory import keep_giving_back
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UsageError
 from headrace.model.log import Commit
 from headrace.model.notes import CaptureFailing, read_note
@@ -207,7 +207,6 @@ def main(arguments: list[str]) -> int:
         return 2
     keep_pandas_out()
     stop = threading.Event()
-    do_without_pandas()
     threading.Thread(target=keep_giving_back, args=(stop,), name="give back memory", daemon=True).start()
     with note_signals(stop):
         return _capture(arguments[0], stop)
