@@ -79,7 +79,7 @@ def bids(draw: st.DrawFn) -> dict[str, ZSet]:
     return {"bid": ZSet((row, 1) for row in draw(st.lists(rows, max_size=3)))}
 
 
-@settings(FEW, max_examples=examples(4))
+@settings(FEW, max_examples=examples(3))
 @given(data=st.data())
 def test_windows_hold_rows_by_when_they_were_captured(data: st.DataObject):
     with quick_folder() as folder:

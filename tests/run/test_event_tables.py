@@ -169,7 +169,7 @@ FEW = settings(
 
 
 @pytest.mark.parametrize("text", ROW_BY_ROW)
-@settings(FEW, max_examples=examples(3))
+@settings(FEW, max_examples=examples(2))
 @given(data=st.data())
 def test_rows_meet_tables_as_they_were_at_their_event_times(data: st.DataObject, text: str):
     with quick_folder() as folder:
@@ -184,7 +184,7 @@ def test_groups_of_such_rows_follow_them(data: st.DataObject, number: int, text:
         follow(data, world_of([(ROW_BY_ROW[number], text)], Path(folder)), count=2)
 
 
-@settings(FEW, max_examples=examples(4))
+@settings(FEW, max_examples=examples(2))
 @given(data=st.data())
 def test_rows_meet_the_same_tables_after_deaths_at_any_commit(data: st.DataObject):
     with quick_folder() as folder:
