@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from headrace.declare.read import read_project
 from headrace.declare.recompute import FullViewReader
 from headrace.declare.sql import ViewText, convert_view, read_query, read_views
 from headrace.doors.cli.main import run
-from headrace.model.catalogue import Refusal
+from headrace.model.catalogue import Refusal, Source
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Location, UnsupportedSql
+from headrace.model.origin_types import OriginType
 from headrace.model.relation import Relation, fields_of
 from headrace.model.show import show
-from headrace.testing import SCHEMA
+from headrace.model.types import INT, STRING, TIMESTAMP
+from headrace.testing import SCHEMA, make_source
 from tests.queries.schemas import postgres_only, postgres_queries
 
 PROJECT = """
@@ -284,3 +287,33 @@ def test_what_spark_would_reject_is_not_converted(sql: str):
     with pytest.raises(UnsupportedSql, match=WITHOUT_SPARK[sql]):
         convert_view("query", {"query": ViewText("query", sql, "q.sql", SqlDialect.POSTGRES)}, SCHEMA, {})
     read_query(sql, SCHEMA, dialect=SqlDialect.POSTGRES)
+
+
+SPANS = {
+    "SELECT id FROM h WHERE up > '1 day'": "comparison of interval",
+    "SELECT a.id FROM h a JOIN h b ON a.up = b.up": "comparison of interval",
+    "SELECT max(up) AS a FROM h": "max of interval",
+    "SELECT up, count(*) AS n FROM h GROUP BY up": "GROUP BY of interval",
+    "SELECT id FROM h ORDER BY up LIMIT 1": "ORDER BY of interval",
+    "SELECT extract(epoch FROM up) AS a FROM h": r"extract\(epoch\) of interval",
+    "SELECT extract(hour FROM opened) AS a FROM h": r"extract\(hour\) of time",
+    "SELECT at - up AS a FROM h": "- of interval",
+}
+
+
+@pytest.mark.parametrize("sql", SPANS)
+def test_intervals_that_are_held_as_text_are_not_taken_for_text(sql: str):
+    with pytest.raises(UnsupportedSql, match=SPANS[sql]):
+        read_query(sql, {"h": make_spans()}, dialect=SqlDialect.POSTGRES)
+
+
+def test_the_hour_of_a_time_is_taken_from_its_text():
+    sql = "SELECT split_part(opened::text, ':', 1)::int AS a, opened > '08:00:00' AS b, up, up IS NULL AS c FROM h"
+    read_query(sql, {"h": make_spans()}, dialect=SqlDialect.POSTGRES)
+
+
+def make_spans() -> Source:
+    """A source with columns that PostgreSQL holds as intervals and times of day."""
+    plain = make_source("h", {"id": INT, "up": STRING, "opened": STRING, "at": TIMESTAMP})
+    types = {"up": OriginType.INTERVAL, "opened": OriginType.TIME}
+    return replace(plain, columns=tuple(replace(one, origin_type=types.get(one.name)) for one in plain.columns or ()))

@@ -22,6 +22,7 @@ from headrace.declare.query.expressions import read_value
 from headrace.declare.query.grouping_sets import GroupingMark, group_by_sets, written_sets
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres_building import refuse_sorting
+from headrace.declare.query.postgres_spans import refuse_span_column
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold, same_name
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
@@ -182,6 +183,8 @@ class _Grouper:
             refuse_sorting(node, "GROUP BY of")
             name = node.name if isinstance(node, exp.Column) else alias or self._alias_of(node)
             key = _check_key(read_value(node, self.stage))
+            if self.stage.environment.text.dialect is SqlDialect.POSTGRES:
+                refuse_span_column(node, "GROUP BY of")
             self._remember_key(node, key)
             yield self._name_key(key, name)
 

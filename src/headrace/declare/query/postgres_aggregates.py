@@ -21,6 +21,7 @@ from headrace.declare.query.postgres_nodes import (
     mark,
 )
 from headrace.declare.query.postgres_numbers import LEAST_SCALE, WHOLE_DIGITS
+from headrace.declare.query.postgres_spans import refuse_spans
 from headrace.model.types import (
     BIGINT,
     DOUBLE,
@@ -59,6 +60,8 @@ def convert_arguments(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggr
     """An aggregate with its arguments in the types by which Spark computes what PostgreSQL does."""
     for argument in written.arguments if written.distinct else ():
         refuse_sorting(argument, "DISTINCT of")
+    if written.function in ("sum", "avg", "min", "max"):
+        refuse_spans([one for one in written.arguments if not isinstance(one, exp.Star)], written.function, type_of)
     if written.function in _UNORDERED and not written.within:
         for key in written.order:
             type_of(key.this)  # so that what is wrong in it is found

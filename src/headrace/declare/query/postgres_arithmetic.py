@@ -23,6 +23,7 @@ from headrace.declare.query.postgres_nodes import (
     take,
 )
 from headrace.declare.query.postgres_numbers import cut_digits, divide_numeric, exact_value
+from headrace.declare.query.postgres_spans import refuse_spans
 from headrace.declare.query.postgres_times import (
     add_interval,
 )
@@ -45,6 +46,7 @@ def _divide(node: exp.Div, type_of: TypeOf) -> exp.Expr:
 
 
 def _subtract(node: exp.Sub, type_of: TypeOf) -> exp.Expr:
+    refuse_spans([node.this, node.expression], "-", type_of)
     changed = delete_from_jsonb(node, type_of) or add_interval(node, type_of)
     if changed is not None:
         return changed
@@ -58,6 +60,7 @@ def _subtract(node: exp.Sub, type_of: TypeOf) -> exp.Expr:
 
 def _add(node: exp.Add, type_of: TypeOf) -> exp.Expr:
     """A date plus an interval is a timestamp, and text beside a timestamp is an interval."""
+    refuse_spans([node.this, node.expression], "+", type_of)
     changed = add_interval(node, type_of)
     if changed is not None:
         return changed

@@ -25,6 +25,7 @@ from headrace.declare.query.postgres_nodes import (
 )
 from headrace.declare.query.postgres_numbers import refuse_digits
 from headrace.declare.query.postgres_origins import JSON_TYPES, find_origin_type, remember_origin_type
+from headrace.declare.query.postgres_spans import refuse_span_column
 from headrace.model.origin_types import OriginType
 from headrace.model.types import (
     BOOLEAN,
@@ -84,6 +85,7 @@ def compare_json(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
 
 def refuse_sorting(node: exp.Expr, what: str) -> None:
     """JSON is ordered and grouped by its values, and ours is text. A column of it is grouped by its text."""
+    refuse_span_column(node, what)
     is_column = isinstance(node.unnest(), exp.Column) and not what.startswith("ORDER")
     if find_kind(node) == "json" and not is_column:
         raise NotMaintained(f"expression: {what} jsonb", "take its text: x ->> 'a', or x::text")

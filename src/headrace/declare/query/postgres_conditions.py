@@ -20,6 +20,7 @@ from headrace.declare.query.postgres_nodes import (
     make_call,
     mark,
 )
+from headrace.declare.query.postgres_spans import refuse_spans
 from headrace.declare.query.postgres_times import (
     names_infinity,
     read_infinity,
@@ -45,6 +46,8 @@ def _compare_any(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
     elements = None if word else compare_with_elements(node, type_of)
     if elements is not None:
         return elements
+    if not word and not isinstance(node.expression, exp.Any | exp.All | exp.Query):
+        refuse_spans([node.this, node.expression], "comparison", type_of)
     known = None if word else compare_infinity(node, type_of) or compare_json(node, type_of)
     if known is not None:
         return known
@@ -100,6 +103,7 @@ def _like_any(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
 
 
 def _between(node: exp.Between, type_of: TypeOf) -> exp.Expr:
+    refuse_spans([node.this], "comparison", type_of)
     if not node.args.get("symmetric"):
         bounds = (node.args["low"], node.args["high"])
         if not any(map(names_infinity, (node.this, *bounds))):

@@ -23,6 +23,7 @@ from headrace.declare.query.postgres_patterns import (
     translate_interval,
     translate_time_format,
 )
+from headrace.declare.query.postgres_spans import refuse_part_of_text
 from headrace.declare.query.postgres_times import (
     extract_of_age,
     extract_of_difference,
@@ -62,6 +63,7 @@ def _extract(part: str, value: exp.Expr, type_of: TypeOf, type_: str) -> exp.Exp
     if between is not None:
         exact = "DECIMAL(10, 6)" if part == "second" else "DECIMAL(19, 0)"
         return make_cast(between, exact if type_ == "DECIMAL" else type_)
+    refuse_part_of_text(part, value, type_of)
     if part == "epoch":
         return _extract_epoch(value, type_of, type_)
     if part in ("second", "seconds"):
