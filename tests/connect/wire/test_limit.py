@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connect.wire.limit import BURST_S, MOST_AT_ONCE, LinkLimits, TokenBucket
+from headrace.connect.wire.limit import (
+    BURST_S,
+    MOST_AT_ONCE,
+    PACKET_ADDS,
+    RECORD_ADDS,
+    LinkLimits,
+    TokenBucket,
+    count_on_link,
+)
 
 SIZES = st.lists(st.tuples(st.integers(1, 500), st.floats(0.0, 2.0)), max_size=50)
 
@@ -34,8 +43,16 @@ def test_a_limit_that_changes_holds_from_then_on_and_other_sites_have_their_own(
     limits = {"eu": 1000.0}
     now = 0.0
     found = LinkLimits(limits.get, lambda: now)
-    assert found.take("eu", 1250) == 1.0
+    carried = count_on_link(1250)
+    assert found.take("eu", 1250) == carried / 1000.0 - BURST_S
     assert found.take("us", 10**9) == 0.0
     assert (found.at_once("eu"), found.at_once("us")) == (250, MOST_AT_ONCE)
-    now, limits["eu"] = 1.0, 10_000.0
-    assert found.take("eu", 10_000) == 1.0
+    now, limits["eu"] = carried / 1000.0 - BURST_S, 10_000.0
+    assert found.take("eu", 10_000) == pytest.approx(count_on_link(10_000) / 10_000.0)
+
+
+@given(st.integers(1, 10_000_000))
+def test_a_link_carries_a_twentieth_more_than_large_answers_and_much_more_than_small_ones(size: int) -> None:
+    found = count_on_link(size)
+    assert size + RECORD_ADDS + PACKET_ADDS <= found <= 1.05 * size + RECORD_ADDS + PACKET_ADDS
+    assert count_on_link(size + 1) > found

@@ -1,7 +1,8 @@
 """Never sends more over a link than its `limit` says: a token bucket for each other site.
 
-Works everywhere, without rights. What is sent together never exceeds a quarter of a second's worth, and neither does
-what was saved up while nothing was sent: over any time, a link carries at most limit * (time + 1/4 s).
+Bytes are counted as the link carries them, with what TLS and TCP add. Works everywhere, without rights. What is sent
+together never exceeds a quarter of a second's worth, and neither does what was saved up while nothing was sent: over
+any time, a link carries at most limit * (time + 1/4 s).
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ from dataclasses import dataclass, field
 BURST_S = 0.25
 LEAST_AT_ONCE = 64
 MOST_AT_ONCE = 64 * 1024
+RECORD, RECORD_ADDS = 16 * 1024, 22
+"""The largest record of TLS 1.3, and what each adds: its head, its kind and its checksum."""
+PACKET, PACKET_ADDS = 1448, 66
+"""What of an answer fits into a packet of Ethernet, and the heads of the packet: Ethernet, IP, TCP with times."""
+
+
+def count_on_link(size: int) -> int:
+    """Bytes that a link carries for so many that are sent together."""
+    sealed = size + RECORD_ADDS * -(-size // RECORD)
+    return sealed + PACKET_ADDS * -(-sealed // PACKET)
 
 
 @dataclass(slots=True)
@@ -48,9 +59,9 @@ class LinkLimits:
         return MOST_AT_ONCE if rate is None else min(MOST_AT_ONCE, max(LEAST_AT_ONCE, int(rate * BURST_S)))
 
     def take(self, site: str, size: int) -> float:
-        """Seconds to wait before bytes are sent to a site."""
+        """Seconds to wait before bytes are sent to a site, together."""
         rate = self.find_limit(site)
         if rate is None:
             return 0.0
         with self._turn:
-            return self._buckets.setdefault(site, TokenBucket()).take(size, rate, self.clock())
+            return self._buckets.setdefault(site, TokenBucket()).take(count_on_link(size), rate, self.clock())

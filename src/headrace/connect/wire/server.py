@@ -235,8 +235,7 @@ class WireServer:
             size = min(record if site is None else min(record, self._limits.at_once(site)), len(whole) - start)
             if answer.is_load:
                 await _wait_for_turn(order, connection, size)
-            if site is not None and (wait_s := self._limits.take(site, size)):
-                await asyncio.sleep(wait_s)
+            await self._wait_for_limit(site, len(ready) + size)
             began = time.monotonic()
             writer.write(ready + (http.send(h11.Data(data=bytes(whole[start : start + size]))) or b""))
             ready = b""
@@ -246,8 +245,14 @@ class WireServer:
                 order.note_changes(size)
             record = record * 2 if time.monotonic() - began < QUICK_S else record // 2
             record = max(LEAST_RECORD, min(record, start // RECORD_SHARE, MOST_RECORD))
+        if ready:
+            await self._wait_for_limit(site, len(ready))
         writer.write(ready + (http.send(h11.EndOfMessage()) or b""))
         await self._wait_until_sent(writer)
+
+    async def _wait_for_limit(self, site: str | None, size: int) -> None:
+        if site is not None and (wait_s := self._limits.take(site, size)):
+            await asyncio.sleep(wait_s)
 
     async def _wait_until_sent(self, writer: asyncio.StreamWriter) -> None:
         """Waits as long as the other side takes something. Raises TimeoutError if it does not."""
