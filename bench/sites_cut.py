@@ -7,7 +7,8 @@ carries 400 bytes a second, and is healed again. After that:
     contracts without that link    have kept their promise all the time
     contracts that need it         were late, said why, and are kept again within a minute
     bytes                          are at most 1.1 times those of as much time with a whole link, by the kernel's count
-    loads                          there are none; with --budget, the views whose changes had no room are loaded anew
+    loads                          there are none but those of contracts that were moved away from a slow link, or back;
+                                   with --budget, the views whose changes had no room are loaded anew
 
     headrace bench sites-cut [--for 1min] [--slow] [--budget] [--rate 20] [--seed 1] [--keep FOLDER]
 
@@ -196,15 +197,31 @@ def _judge(
         yield f"promises were not kept again within {RECOVERED_WITHIN_S:.0f} s"
     else:
         print(f"all promises were kept again {seen.well - seen.healed:.1f} s after the link was back")
-    sent, loaded = f"{seen.bytes_after / 1e3:.0f} kB", _find_loaded(here, seen)
+    moved = find_moved(here.read_status(COORDINATOR) or {}, seen.cut)
+    for name, why in moved.items():
+        print(fill(f"{name} was moved: {why}", 76, subsequent_indent=" " * 6))
+    sent, found = f"{seen.bytes_after / 1e3:.0f} kB", _find_loaded(here, seen)
+    loaded = [name for name in found if name not in moved]  # a move loads what is new where it leads to
     print(f"{sent} crossed it then: {seen.share:.2f} of what its changes take while it is whole (bar {MOST_BYTES})")
-    print(f"loaded anew: {', '.join(loaded) or 'nothing'}", flush=True)
+    print(f"loaded anew without being moved: {', '.join(loaded) or 'nothing'}", flush=True)
     if options.budget and not loaded:
         yield f"no view was loaded anew, although its changes have {BUDGET}: use --for, or a larger --rate"
     elif not options.budget and loaded:
         yield f"{', '.join(loaded)} was loaded anew"
-    elif not options.budget and seen.share > MOST_BYTES:
+    elif not options.budget and moved and not options.slow:
+        yield f"{', '.join(moved)} was moved, although a link that is cut says nothing about what it carries"
+    elif not options.budget and not moved and seen.share > MOST_BYTES:
         yield f"{sent} crossed the link after the cut, which is too much"
+
+
+def find_moved(status: Mapping[str, Any], since: float) -> dict[str, str]:
+    """Contracts that are made in another way since a time, as the coordinator tells of it, and why."""
+    return {
+        name: "; ".join(one["because"])
+        for one in status.get("moves", ())
+        if one["at"] >= since and one["error"] is None
+        for name in one["contracts"]
+    }
 
 
 def _find_loaded(here: SitesWorld, seen: CutSeen) -> list[str]:
