@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -15,7 +15,7 @@ from headrace.connect.wire.snapshot_files import SnapshotFiles
 from headrace.meaning.zset import ZSet
 from headrace.model.link_counts import LinkCounts
 from headrace.model.log import Commit, Edit
-from headrace.model.wish import CopyWish
+from headrace.model.wish import CopyWish, HeardReach
 from headrace.run.ports import Ledger
 from headrace.run.program import Program
 from headrace.run.push.engine import Engine, NotThereYet
@@ -38,9 +38,12 @@ class AskedPeer:
     """Answers that nothing is there yet, and keeps what it was asked for. Only what a copy needs is there."""
 
     asked: list[str] = field(default_factory=list)
+    is_ending: bool = False
+    heard: int = 0
 
-    def hear_reach(self) -> Mapping[str, int]:
-        return {}
+    def hear_reach(self) -> HeardReach:
+        self.heard += 1
+        return HeardReach({}, self.is_ending)
 
     def look_at_link(self) -> LinkCounts:
         return LinkCounts(())
@@ -58,8 +61,8 @@ class SitePeers:
     site: str
     asked: list[str] = field(default_factory=list)
 
-    def hear_reach(self) -> Mapping[str, int]:
-        return {}
+    def hear_reach(self) -> HeardReach:
+        return HeardReach({})
 
     def look_at_link(self) -> LinkCounts:
         return LinkCounts(())
@@ -117,6 +120,37 @@ def test_a_copy_that_comes_from_another_site_now_is_asked_for_there(tmp_path: Pa
         number = len(peers[before].asked)
         until(lambda: len(peers[then].asked) >= 3, "it is asked for again and again")
         assert len(peers[before].asked) <= number + 1, "nobody is asked who does not have it"
+    finally:
+        stop.set()
+        bringing.tell_to_end()
+
+
+def test_views_are_hurried_once_whenever_another_site_says_that_it_ends(tmp_path: Path, ledger: Ledger) -> None:
+    program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
+    peers, hurried, stop = {name: AskedPeer() for name in ("m1", "m3")}, list[str](), threading.Event()
+    bringing = Importing(
+        "m2",
+        lambda name: cast(SitePeer, peers[name]),
+        ledger,
+        Turns(),
+        Troubles(),
+        GuardedThreads(stop),
+        lambda: cast(Engine, RunningProgram(program)),
+        lambda *_: None,
+        lambda: 1_000_000,
+        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+        hurry=hurried.append,
+    )
+    try:
+        bringing.reach()
+        for times in (1, 2):
+            peers["m1"].is_ending = True
+            until(lambda times=times: hurried == ["m1"] * times, "it is heard")  # type: ignore[misc]
+            heard = peers["m1"].heard
+            until(lambda heard=heard: peers["m1"].heard > heard + 2, "it is heard again")  # type: ignore[misc]
+            assert hurried == ["m1"] * times
+            peers["m1"].is_ending, heard = False, peers["m1"].heard
+            until(lambda heard=heard: peers["m1"].heard > heard + 1, "it is there again")  # type: ignore[misc]
     finally:
         stop.set()
         bringing.tell_to_end()

@@ -8,13 +8,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.run.capture.spool import SPOOL
 from headrace.site.folder import Folder
 from headrace.site.process import running_process
 from headrace.site.site_folders import site_folder
@@ -255,3 +256,26 @@ def find_java(pid: int) -> list[int]:
                 is_java = Path(f"/proc/{child}/comm").read_text() == "java\n"
                 found += [child] if is_java else find_java(child)
     return found
+
+
+@pytest.mark.long
+def test_a_site_that_is_told_to_end_first_gives_others_what_they_lack(project: RunningProject) -> None:
+    """Nothing of this would be pushed for minutes."""
+    project.declare("named", "counts")
+    file = project.folder / "headrace.yml"
+    file.write_text(file.read_text().replace("freshness: 4 s", "freshness: 20 min"))
+    project.document("up", "--detach", "--engine=local", "--sites=processes")
+    try:
+        for number, site in enumerate(("us", "eu")):
+            project.change_something(4000 + number)
+            known = time.time_ns() // 1000 + 6_000_000  # sites hear of each other every two seconds
+            until(lambda t=known: all(captured_upto(project, one) > t for one in ("us", "eu")), "all know it")  # type: ignore[misc]
+            os.kill(pid_of(project, site), signal.SIGTERM)
+            project.until_equal("named", "counts")
+    finally:
+        project.headrace("down")
+
+
+def captured_upto(project: RunningProject, site: str) -> int:
+    with closing(site_folder(Folder(project.folder), site).ledger()) as ledger:
+        return min(t for name, t in ledger.times().items() if name.startswith(SPOOL))

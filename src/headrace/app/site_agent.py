@@ -102,6 +102,7 @@ def run_hosted(
     ):
         host.start(host.prepare(ApplyWishes()))
         keep_promises(host, say, lambda phase: say(say_phase(phase, host, began)))
+        host.service.leave_fresh()
 
 
 def _choose_engine(plan: Plan, alone: HostedSite, settings: UpSettings) -> DeclaredEngine:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from headrace.connect.wire.rows import AFTER, MEDIA_TYPE, PART, PARTS, UPTO, write_rows
+from headrace.connect.wire.rows import AFTER, ENDING, MEDIA_TYPE, PART, PARTS, UPTO, write_rows
 from headrace.connect.wire.server import WireAnswer, WireRequest, answer_refusal
 from headrace.coordinate.host import ServiceHost
 from headrace.model.catalogue import Stays
@@ -53,7 +53,9 @@ class SiteAsks:
 
 
 def tell_reach(asks: SiteAsks) -> WireAnswer:
-    return _say(asks.host.service.exporting.tell_reach(asks.site))
+    exporting = asks.host.service.exporting
+    said = {ENDING: "1"} if exporting.ending.is_set() else {}
+    return replace(_say(exporting.tell_reach(asks.site)), headers=said)
 
 
 def tell_starts(asks: SiteAsks) -> WireAnswer:

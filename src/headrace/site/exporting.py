@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from headrace.connect.wire.snapshot_files import SnapshotPart
 from headrace.model.catalogue import Stays
+from headrace.model.log import NEVER
 from headrace.model.wish import CopyWish
 from headrace.run.capture.spool import spool_log
 from headrace.run.compile.carried import CarriedSources, find_bound
@@ -19,6 +20,8 @@ from headrace.run.push.exports import Exports, NotForReader, Segment
 from headrace.site.given_contents import GivenContents
 
 LOOK_EVERY_S = 0.02
+APART_US = 2_000_000
+"""Views over rows of several sites get to a time that all of them have: one may be behind another by a heartbeat."""
 LOOK_AT_LEAST_EVERY_S = 0.25
 """Where rounds push a copy they say when they have; whatever else may bring it forward is seen a little later."""
 
@@ -37,6 +40,10 @@ class Exporting:
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _pushed: threading.Condition = field(default_factory=threading.Condition)
     _carried: list[CarriedSources] = field(default_factory=list)
+    _given_upto: dict[str, int] = field(default_factory=dict)
+    """How far changes of each copy were given last."""
+    ending: threading.Event = field(default_factory=threading.Event)
+    """Set once this site is about to end: others hear of it."""
 
     def find_starts(self, site: str) -> dict[str, int]:
         return self._exports().find_starts(site)
@@ -76,7 +83,29 @@ class Exporting:
                 else:
                     self._push(exports.engine, reads, wish)
                     time.sleep(LOOK_EVERY_S)
-        return exports.read_changes(copy, after)
+        found = exports.read_changes(copy, after)
+        self._given_upto[copy] = found.upto
+        return found
+
+    def tell_end(self) -> dict[str, int]:
+        """Others hear from now on that this site is about to end. How far, about, they will have what they copy of it,
+        by copy; but for what is kept for sites with an earlier plan.
+        """
+        self.ending.set()
+        engine = self.engine()
+        if engine is None:
+            return {}
+        program, times = engine.program, engine.ledger.times()
+        copies = (copy for copy in program.exports.values() if program.kept.isdisjoint(copy.task.reads))
+        there = [copy for copy in copies if all(read in times for read in copy.task.reads)]
+        return {copy.name: engine.watermark(copy.task.reads) - APART_US for copy in there}
+
+    def find_not_given(self, wanted: Mapping[str, int], silent: Collection[str]) -> set[str]:
+        """Copies that others have not been given up to a time, but for those of sites that do not answer."""
+        engine = self.engine()
+        exports = {} if engine is None else engine.program.exports
+        answering = (name for name in wanted if name in exports and exports[name].site not in silent)
+        return {name for name in answering if self._given_upto.get(name, NEVER) < wanted[name]}
 
     def note_pushed(self) -> None:
         """Something was pushed here: those who wait look whether it was what they wait for."""

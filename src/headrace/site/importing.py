@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -25,7 +26,7 @@ from headrace.model.amounts import format_bytes, format_seconds
 from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.link_counts import LinkCounts, LinkProbe
-from headrace.model.wish import CopyWish
+from headrace.model.wish import CopyWish, HeardReach
 from headrace.model.words import name_id
 from headrace.observe.links import (
     KNOWN_FOR_S,
@@ -79,7 +80,7 @@ MEND = "start the site's process again, or mend the network; what it missed is s
 class SitePeer(Protocol):
     """Another site. Raises `ConnectError` if it does not answer, and `NotThereYet` if it is not as far."""
 
-    def hear_reach(self) -> Mapping[str, int]:
+    def hear_reach(self) -> HeardReach:
         """How far all that this site has of it can be brought."""
 
     def find_starts(self) -> Mapping[str, int]:
@@ -126,6 +127,8 @@ class _Queue:
     """What the link from there carries, as far as anybody has seen."""
     probed: LinkBelief | None = None
     """What the last probe found."""
+    is_ending: bool = False
+    """Whether it has said that it is about to end."""
     looked_s: float = field(default_factory=time.monotonic)
     """When its capacity was measured or probed last, and before that when somebody began to look."""
 
@@ -154,6 +157,8 @@ class Importing:
     """The link from another site, as it is declared."""
     find_budget: Callable[[], int | None] = lambda: None
     """Bytes that changes may take here; None if nothing runs yet."""
+    hurry: Callable[[str], object] = lambda _: None
+    """Has all views pushed that read something of another site, which is about to end."""
     find_views: Callable[[], Collection[str]] = tuple
     """The vertices that contracts here read."""
 
@@ -271,12 +276,23 @@ class Importing:
 
     # Threads
 
+    def hear_all(self) -> None:
+        """Hears now how far everything can be brought, of those sites that answer."""
+        for name, queue in self._queues.items():
+            if queue.silent_since is None:
+                with suppress(ConnectError, NotThereYet):
+                    self._reach[name] = queue.peer.hear_reach().times
+
     def _hear(self, name: str) -> None:
         queue, stop = self._queues[name], self.threads.stop
         while not stop.wait(self._pause_s() if queue.silent_since is None else BACKOFF_S[2]):
             try:
-                self._reach[name] = queue.peer.hear_reach()
+                heard = queue.peer.hear_reach()
+                self._reach[name] = heard.times
                 self._answers(name)
+                if heard.is_ending and not queue.is_ending:
+                    self.hurry(name)
+                queue.is_ending = heard.is_ending
                 self._watch_link(name)
             except NotThereYet:
                 self._answers(name)

@@ -135,6 +135,15 @@ class Rounds:
             assert self.running is not None, "nothing runs yet"
             return self._push_views({one.vertex for one in self.running.plan.contracts}, t)
 
+    def hurry(self, origin: str | None = None) -> Mapping[str, int]:
+        """Has views pushed ahead of their turn, as far as there is something now: all, or those that read something of
+        another site. The times that they will get to, by vertex.
+        """
+        with self.turns.pushing:
+            found = {} if self.scheduler is None else self.scheduler.hurry(origin, self.clock(), self.ledger.times())
+            self.wake()
+        return found
+
     # The thread
 
     def run(self) -> None:

@@ -78,6 +78,8 @@ END_WITHIN_S = 30.0
 """How long work of our own may go on after we were told to end: a push, for example."""
 ANSWER_WITHIN_S = 8.0
 """How long threads that ask databases may go on: a database that stands still never answers."""
+LEFT_WITHIN_S, LOOK_EVERY_S = 4.0, 0.05
+"""How long a site that ends waits until others have what they lack of it: they hear of its end within two seconds."""
 AUDIT_EVERY_S = 1.0
 LOOK_AT_STEPS_EVERY_S = 3.0
 SLOTS_EVERY_S = 3.0
@@ -241,6 +243,7 @@ class Service:
             shortest_s=self._find_shortest,
             find_link=self._find_link_from,
             find_budget=self._find_budget,
+            hurry=lambda origin: self.rounds.hurry(origin),
             find_views=self._find_views,
         )
 
@@ -273,6 +276,21 @@ class Service:
         if plan is not None and any(plan.catalogue.contracts[entry.contract].streaming for entry in promised):
             return 0.0
         return min((entry.freshness_s for entry in promised), default=0.0)
+
+    def leave_fresh(self) -> None:
+        """Before a site ends: has its views pushed, and others take what they lack of it, ahead of their turn. Promises
+        then hold for longer without it. Waits for a moment at most, and for nobody who does not answer.
+        """
+        if self.site is None or self.importing is None or self.rounds.state is None:
+            return
+        given, deadline = self.exporting.tell_end(), Deadline(LEFT_WITHIN_S)
+        self.importing.hear_all()
+        pushed = self.rounds.hurry()
+        while deadline.left_s > 0 and not self.stop.wait(LOOK_EVERY_S):
+            times, silent = self.ledger.times(), self.importing.find_silent()
+            behind = any(times.get(vertex, t) < t for vertex, t in pushed.items())
+            if not behind and not self.exporting.find_not_given(given, silent):
+                return
 
     def close(self) -> None:
         """Abandons threads that wait for a hung database, as a kill would: all that counts is in the ledger."""

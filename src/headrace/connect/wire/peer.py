@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from headrace.connect.wire.client import WireClient, WireReply, raise_refusal
-from headrace.connect.wire.rows import AFTER, PART, PARTS, UPTO, read_rows
+from headrace.connect.wire.rows import AFTER, ENDING, PART, PARTS, UPTO, read_rows
 from headrace.connect.wire.snapshot_files import SnapshotPart
 from headrace.model.errors import ConnectError
 from headrace.model.link_counts import PROBE_FOR_S, LinkCounts, LinkProbe
-from headrace.model.wish import CopyWish
+from headrace.model.wish import CopyWish, HeardReach
 from headrace.run.push.engine import NotThereYet
 from headrace.run.push.exports import ChangesGone, Segment, SentChanges
 
@@ -27,8 +27,9 @@ class HttpPeer:
 
     client: WireClient
 
-    def hear_reach(self) -> Mapping[str, int]:
-        return self._ask_for_times("reach", HEARD_WITHIN_S)
+    def hear_reach(self) -> HeardReach:
+        reply = self._ask("reach", {}, HEARD_WITHIN_S)
+        return HeardReach(self._read_times(reply), is_ending=reply.headers.get(ENDING) is not None)
 
     def find_starts(self) -> Mapping[str, int]:
         return self._ask_for_times("starts")
@@ -56,7 +57,9 @@ class HttpPeer:
         return self.client.probe("/v1/probe", {"bytes": size}, HEARD_WITHIN_S, PROBE_FOR_S)
 
     def _ask_for_times(self, what: str, within_s: float = ANSWER_WITHIN_S) -> Mapping[str, int]:
-        reply = self._ask(what, {}, within_s)
+        return self._read_times(self._ask(what, {}, within_s))
+
+    def _read_times(self, reply: WireReply) -> Mapping[str, int]:
         try:
             return {str(name): int(t) for name, t in json.loads(reply.body).items()}
         except (AttributeError, TypeError, ValueError) as error:

@@ -8,6 +8,8 @@ from headrace.model.errors import ConnectError
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 AFTER, UPTO = "X-Headrace-After", "X-Headrace-Upto"
+ENDING = "X-Headrace-Ending"
+"""Said by a site that is about to end: what others lack of it they take now."""
 PART, PARTS = "X-Headrace-Part", "X-Headrace-Parts"
 
 
