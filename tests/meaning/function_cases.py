@@ -145,7 +145,13 @@ NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     **{(name, 0): DOCUMENTS for name in ("get_json_object", "json_array_length", "json_object_keys", "from_json")},
     **{
         (name, 0): DOCUMENTS
-        for name in ONLY_OURS - {"array_text", "float_text", "number_to_char", "numeric_quotient", "time_to_char"}
+        for name in ONLY_OURS
+        - {"array_text", "float_text", "number_to_char", "numeric_quotient", "time_to_char"}
+        - {"time_in_zone", "instant_in_zone"}
+    },
+    **{
+        (name, 1): ("Europe/Paris", "america/new_york", "utc", "Etc/GMT-2", "+02:00", "EST", "")
+        for name in ("time_in_zone", "instant_in_zone")
     },
     **{(name, 1): ("a", "0", "-1", "b c", "日") for name in ("json_field", "json_step", "json_has")},
     ("json_item", 1): (0, 1, -1, 9),
@@ -487,6 +493,7 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     "jsonb_without_item": ((STRING, INT),),
     "number_to_char": tuple((type_, pattern) for type_ in (INT, MONEY) for pattern in _texts("FM990.0", "S9,999")),
     "numeric_quotient": ((MONEY, MONEY),),
+    **dict.fromkeys(("instant_in_zone", "time_in_zone"), ((TIMESTAMP, STRING),)),
     "time_to_char": tuple((TIMESTAMP, pattern) for pattern in _texts("IYYY-IW Day", "FMDDth RM J CC")),
     "aggregate": ((INTS, Literal(0, INT), _EACH, _OTHER, Call("+", (_EACH, _OTHER), INT)),),
     **dict.fromkeys(("transform",), ((INTS, _EACH, Call("+", (_EACH, Literal(1, INT)), INT)),)),

@@ -401,6 +401,8 @@ VALUES: list[tuple[str, tuple[Value, ...], Value]] = [
     ("jsonb_without_item", ("[1, 2]", -1), "[1]"),
     ("number_to_char", (decimal.Decimal("-1.50"), "990.9"), "  -1.5"),
     ("numeric_quotient", (decimal.Decimal("1.00"), decimal.Decimal("8.00")), decimal.Decimal("0.125")),
+    ("instant_in_zone", (dt.datetime(2024, 7, 1, 2), "europe/paris"), dt.datetime(2024, 7, 1)),
+    ("time_in_zone", (dt.datetime(2024, 7, 1), "Europe/Paris"), dt.datetime(2024, 7, 1, 2)),
     ("time_to_char", (dt.datetime(2024, 2, 29), "FMDDth RM"), "29th II  "),
     ("uuid_text", ("{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}",), "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
     ("json_items", ('[1.50, {"a": 1}, "b"]',), ("1.50", '{"a": 1}', '"b"')),

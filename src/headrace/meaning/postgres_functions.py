@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.meaning.function import Function, Parameter
-from headrace.model.types import STRING, Decimal
+from headrace.model.types import STRING, TIMESTAMP, Decimal
 
 _TEXT, _TIME = Parameter.TEXT, Parameter.TIMESTAMP
 
@@ -12,6 +12,7 @@ POSTGRES_FUNCTIONS: tuple[Function, ...] = (
     Function("array_text", (Parameter.ARRAY,), STRING, total=True),
     Function("capitalise_words", (_TEXT,), STRING, total=True),
     Function("float_text", (Parameter.NUMBER,), STRING, total=True),
+    Function("instant_in_zone", (_TIME, _TEXT), TIMESTAMP),
     Function("json_quoted", (_TEXT,), STRING, total=True),
     Function("jsonb_joined", (_TEXT, _TEXT), STRING),
     Function("jsonb_changed", (_TEXT, _TEXT, _TEXT, Parameter.BOOLEAN), STRING),
@@ -24,6 +25,7 @@ POSTGRES_FUNCTIONS: tuple[Function, ...] = (
     Function("jsonb_without_item", (_TEXT, Parameter.INT), STRING),
     Function("number_to_char", (Parameter.NUMBER, _TEXT), STRING, constant=(1,)),
     Function("numeric_quotient", (Parameter.NUMBER, Parameter.NUMBER), Decimal(38, 18)),
+    Function("time_in_zone", (_TIME, _TEXT), TIMESTAMP),
     Function("time_to_char", (_TIME, _TEXT), STRING, constant=(1,)),
     Function("uuid_text", (_TEXT,), STRING),
 )

@@ -1,20 +1,24 @@
-"""Functions that only PostgreSQL has, as it computes them: uuid, ages, words, and jsonb as a whole."""
+"""Functions that only PostgreSQL has, as it computes them: uuid, ages, words, zones, and jsonb as a whole."""
 
 from __future__ import annotations
 
 import calendar
 import datetime as dt
 import decimal
+import functools
 import re
+import zoneinfo
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.meaning.scalar_format import from_utc, to_utc
 from headrace.meaning.scalar_json import read_exactly, write_jsonb
 from headrace.meaning.scalar_number import EXACT, fit_decimal
 from headrace.meaning.scalar_to_char import number_to_char, time_to_char
 from headrace.model.errors import EvaluationError
 from headrace.model.types import Decimal, Value
 
+UTC_NAMES = ("UTC", "GMT", "ETC/UTC", "Z")
 _UUID = re.compile(r"\{?((?:[0-9a-f]{4}-?){7}[0-9a-f]{4})\}?", re.IGNORECASE)
 
 
@@ -150,6 +154,35 @@ def delete_item(text: str, place: int) -> str:
     return write_jsonb([item for number, item in enumerate(value) if number != at])
 
 
+def find_time_in_zone(instant: dt.datetime, zone: str) -> dt.datetime:
+    """`instant AT TIME ZONE zone`, for a zone that each row has."""
+    return from_utc(instant, name_region(zone))
+
+
+def find_instant_in_zone(local: dt.datetime, zone: str) -> dt.datetime:
+    """`local AT TIME ZONE zone`, for a zone that each row has."""
+    return to_utc(local, name_region(zone))
+
+
+@functools.lru_cache(maxsize=1000)
+def name_region(written: str) -> str:
+    """The name of a region as it is spelt, however its letters are written; PostgreSQL does not mind either.
+
+    Offsets and abbreviations are errors: PostgreSQL counts `+2` westward, and its configuration says what `EST` means.
+    """
+    if written.upper() in UTC_NAMES:
+        return "UTC"
+    name = _list_regions().get(written.casefold())
+    if name is None:
+        raise EvaluationError(f"'{written[:100]}' is not the name of a region, such as 'Europe/Paris'")
+    return name
+
+
+@functools.cache
+def _list_regions() -> Mapping[str, str]:
+    return {name.casefold(): name for name in zoneinfo.available_timezones() if "/" in name}
+
+
 def quote_json(text: str) -> str:
     """A text as JSON."""
     return write_jsonb(text)
@@ -158,6 +191,7 @@ def quote_json(text: str) -> str:
 POSTGRES: Mapping[str, Callable[..., Value]] = {
     "age_part": find_age_part,
     "capitalise_words": capitalise_words,
+    "instant_in_zone": find_instant_in_zone,
     "json_quoted": quote_json,
     "jsonb_joined": join_jsonb,
     "jsonb_key": find_jsonb_key,
@@ -165,6 +199,7 @@ POSTGRES: Mapping[str, Callable[..., Value]] = {
     "jsonb_without_item": delete_item,
     "number_to_char": number_to_char,
     "numeric_quotient": divide,
+    "time_in_zone": find_time_in_zone,
     "time_to_char": time_to_char,
     "uuid_text": read_uuid,
 }

@@ -16,24 +16,32 @@ from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres_nodes import TypeOf, make_call, make_cast, make_text, take
 from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.meaning.scalar_format import find_zone
+from headrace.meaning.scalar_postgres import UTC_NAMES
 from headrace.model.origin_types import OriginType
 
 _ZONES = {zone.casefold(): zone for zone in zoneinfo.available_timezones()}
 """Names of regions as they are written, by what PostgreSQL compares."""
-_UTC = ("UTC", "GMT", "ETC/UTC", "Z")
 
 
 def convert_zone(node: exp.AtTimeZone, type_of: TypeOf) -> exp.Expr:
-    zone = _read_zone(node.args["zone"])
-    if zone.upper() in _UTC:
+    written = node.args["zone"].unnest()
+    is_constant = isinstance(written, exp.Literal) and written.is_string
+    zone = _read_zone(written.name) if is_constant else None
+    if zone is not None and zone.upper() in UTC_NAMES:
         return make_cast(node.this, "TIMESTAMP")
     match find_origin_type(node.this, type_of):
         case OriginType.TIMESTAMPTZ:
-            return make_call("from_utc_timestamp", node.this, make_text(zone))
+            return _convert(node.this, zone, written, "from_utc_timestamp", "time_in_zone")
         case OriginType.TIMESTAMP:
-            return make_call("to_utc_timestamp", node.this, make_text(zone))
-    hint = f"say which it is: x::timestamptz AT TIME ZONE '{zone}', or x::timestamp; or give the type in `columns:`"
+            return _convert(node.this, zone, written, "to_utc_timestamp", "instant_in_zone")
+    words = f"'{zone}'" if is_constant else "zone"
+    hint = f"say which it is: x::timestamptz AT TIME ZONE {words}, or x::timestamp; or give the type in `columns:`"
     raise NotMaintained("expression: AT TIME ZONE of a column", hint)
+
+
+def _convert(time: exp.Expr, zone: str | None, written: exp.Expr, constant: str, changing: str) -> exp.Expr:
+    """A zone that changes from row to row is read by PostgreSQL's rules, not by Spark's."""
+    return make_call(changing, time, written) if zone is None else make_call(constant, time, make_text(zone))
 
 
 def call_timezone(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -50,12 +58,8 @@ def truncate_in_zone(unit: exp.Expr, value: exp.Expr, zone: exp.Expr, type_of: T
     return convert_zone(exp.AtTimeZone(this=cut, zone=zone.copy()), type_of)
 
 
-def _read_zone(node: exp.Expr) -> str:
-    if not (isinstance(node, exp.Literal) and node.is_string):
-        hint = "write the zone as a constant, like 'Europe/Paris'"
-        raise NotMaintained("expression: AT TIME ZONE of a zone that changes", hint)
-    zone = node.name
-    if zone.upper() in _UTC:
+def _read_zone(zone: str) -> str:
+    if zone.upper() in UTC_NAMES:
         return zone
     if "/" in zone:
         zone = _ZONES.get(zone.casefold(), zone)
