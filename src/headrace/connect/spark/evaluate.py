@@ -21,7 +21,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from headrace.connect.spark.log_files import ContentsTarget, LogFiles, Written, read_changes, write_contents
 from headrace.connect.spark.relation_text import RelationText
-from headrace.meaning import scalar_json, scalar_postgres
+from headrace.meaning import scalar_json, scalar_jsonb, scalar_postgres
 from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.meaning.json_functions import ONLY_OURS
 from headrace.model.expr import Call, Expr, walk
@@ -33,7 +33,7 @@ from headrace.run.ports import Store
 from headrace.run.rows.arrow import arrow_table, arrow_type, rows_of_arrow
 from headrace.run.rows.changes import WEIGHT
 
-_OURS = {**scalar_json.POSTGRES, **scalar_postgres.POSTGRES}
+_OURS = {**scalar_json.POSTGRES, **scalar_jsonb.POSTGRES, **scalar_postgres.POSTGRES}
 """What Spark does not have, of values that are not NULL."""
 
 
