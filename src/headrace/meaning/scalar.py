@@ -127,7 +127,7 @@ class _Compiler:
             return _python(call, self.around.python[call.function.removeprefix("python:")], arguments)
         if call.function in scalar_array.SEEING_NULL:
             return _seeing_null(scalar_array.SEEING_NULL[call.function], arguments)
-        return _strict(_function(call), arguments)
+        return _strict(find_function(call), arguments)
 
     def _fold(self, call: Call) -> Evaluator:
         """The last argument is computed over the row, what was computed before, and the next element."""
@@ -198,7 +198,7 @@ _APPLIED: Mapping[str, Callable[[tuple[Value, ...], Iterable[Value]], Value]] = 
 }
 
 
-def _function(call: Call) -> Callable[..., Value]:
+def find_function(call: Call) -> Callable[..., Value]:
     """The function of values that are not NULL."""
     if call.function in COMPARISONS:
         return comparison(call.function, call.arguments[0].type)

@@ -278,7 +278,7 @@ class Service:
         return min((entry.freshness_s for entry in promised), default=0.0)
 
     def leave_fresh(self) -> None:
-        """Before a site ends: has its views pushed, and others take what they lack of it, ahead of their turn. Promises
+        """Has views pushed and others take what they lack of them, ahead of their turn, before a site ends. Promises
         then hold for longer without it. Waits for a moment at most, and for nobody who does not answer.
         """
         if self.site is None or self.importing is None or self.rounds.state is None:

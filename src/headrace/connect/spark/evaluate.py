@@ -21,9 +21,9 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from headrace.connect.spark.log_files import ContentsTarget, LogFiles, Written, read_changes, write_contents
 from headrace.connect.spark.relation_text import RelationText
-from headrace.meaning import scalar_json, scalar_jsonb, scalar_postgres
+from headrace.connect.spark.sql_text import is_for_workers, signature_of
 from headrace.meaning.functions import PYTHON_PREFIX
-from headrace.meaning.json_functions import ONLY_OURS
+from headrace.meaning.scalar import find_function
 from headrace.model.expr import Call, Expr, walk
 from headrace.model.log import NEVER, StoredFile
 from headrace.model.relation import Field, Relation, Scan, fields_of, inputs_of, scans_of
@@ -32,9 +32,6 @@ from headrace.model.types import Type, Value
 from headrace.run.ports import Store
 from headrace.run.rows.arrow import arrow_table, arrow_type, rows_of_arrow
 from headrace.run.rows.changes import WEIGHT
-
-_OURS = {**scalar_json.POSTGRES, **scalar_jsonb.POSTGRES, **scalar_postgres.POSTGRES}
-"""What Spark does not have, of values that are not NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +88,27 @@ class SparkEvaluator:
         """The names that the query uses live until it has run."""
         prefix = f"headrace_{uuid.uuid4().hex}"
         scans = {scan: f"{prefix}_{n}" for n, scan in enumerate(dict.fromkeys(scans_of(relation)))}
-        functions = {call: f"{prefix}_f{n}" for n, call in enumerate(sorted(_python_calls(relation), key=str))}
+        calls = dict(sorted(_worker_calls(relation).items()))
+        names = {signature: f"{prefix}_f{n}" for n, signature in enumerate(calls) if self._is_known(calls[signature])}
         try:
             for scan, name in scans.items():
                 self._contents(scan, tables[scan.source]).createOrReplaceTempView(name)
-            ours = {name: _make_strict(_OURS[name]) for name in ONLY_OURS}
-            python = {**self.python, **ours}
-            for (function, type_), name in functions.items():
-                if function in python:
-                    self.session.udf.register(name, _as_udf(python[function], type_))
-            known = {function: name for (function, _), name in functions.items() if function in python}
-            yield self.session.sql(RelationText(scans, known, self.now).of(relation))
+            for signature, name in names.items():
+                self.session.udf.register(name, _as_udf(self._function(calls[signature]), calls[signature].type))
+            yield self.session.sql(RelationText(scans, names, self.now).of(relation))
         finally:
             for name in scans.values():
                 self.session.catalog.dropTempView(name)
-            for name in functions.values():
+            for name in names.values():
                 self.session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
+
+    def _is_known(self, call: Call) -> bool:
+        return not call.function.startswith(PYTHON_PREFIX) or signature_of(call) in self.python
+
+    def _function(self, call: Call) -> Callable[..., Value]:
+        if call.function.startswith(PYTHON_PREFIX):
+            return self.python[signature_of(call)]
+        return _make_strict(find_function(call))
 
     def _contents(self, scan: Scan, table: SourceTable | ParquetTable) -> DataFrame:
         if isinstance(table, ParquetTable):
@@ -127,16 +129,16 @@ def contents(changes: DataFrame, width: int) -> DataFrame:
     return present.select(*names, copies.alias("copy")).select(*names or ["copy"])
 
 
-def _python_calls(relation: Relation) -> frozenset[tuple[str, Type]]:
-    """Functions declared in Python that a relation calls, and the types of their results."""
-    found = {pair for expr in expressions_of(relation) for pair in _calls(expr)}
-    return frozenset(found.union(*map(_python_calls, inputs_of(relation))))
+def _worker_calls(relation: Relation) -> dict[str, Call]:
+    """The functions that Spark's workers call for a relation: by signature, one of the calls."""
+    found = {signature_of(call): call for expr in expressions_of(relation) for call in _calls(expr)}
+    for inner in inputs_of(relation):
+        found.update(_worker_calls(inner))
+    return found
 
 
-def _calls(expr: Expr) -> Iterator[tuple[str, Type]]:
-    for node in walk(expr):
-        if isinstance(node, Call) and (node.function.startswith(PYTHON_PREFIX) or node.function in ONLY_OURS):
-            yield node.function.removeprefix(PYTHON_PREFIX), node.type
+def _calls(expr: Expr) -> Iterator[Call]:
+    return (node for node in walk(expr) if isinstance(node, Call) and is_for_workers(node))
 
 
 def _make_strict(function: Callable[..., Value]) -> Callable[..., Value]:

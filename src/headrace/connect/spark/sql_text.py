@@ -103,10 +103,22 @@ def _call(call: Call, texts: list[str], names: SqlNames) -> str:
             return backquote(f"element {call.arguments[0]}")
         case function if function in INFIX:
             return "(" + f" {function} ".join(texts) + ")"
-        case function if function.startswith(PYTHON_PREFIX) or function in ONLY_OURS:
-            return f"{_python(function.removeprefix(PYTHON_PREFIX), names)}({', '.join(texts)})"
+        case _ if is_for_workers(call):
+            return f"{_python(signature_of(call), names)}({', '.join(texts)})"
         case function:
             return f"{_OTHER_NAMES.get(function, function)}({', '.join(texts)})"
+
+
+def is_for_workers(call: Call) -> bool:
+    """Whether Spark's workers call a function of Python's: one that the project declares, or one that Spark lacks."""
+    return call.function.startswith(PYTHON_PREFIX) or call.function in ONLY_OURS
+
+
+def signature_of(call: Call) -> str:
+    """The name by which workers know a function: ours may do different things with values of different types."""
+    if call.function in ONLY_OURS:
+        return f"{call.function}({', '.join(str(argument.type) for argument in call.arguments)}): {call.type}"
+    return call.function.removeprefix(PYTHON_PREFIX)
 
 
 def _python(function: str, names: SqlNames) -> str:
