@@ -1,4 +1,4 @@
-"""Projects with feeds, templates and views in full, whose sites run apart: what can run does, the rest is named."""
+"""Projects with feeds and templates, whose sites run apart: what can run does, the rest is named."""
 
 from __future__ import annotations
 
@@ -71,19 +71,15 @@ def test_a_contract_for_rows_of_a_template_is_refused_by_name() -> None:
     assert "rows of template" in refused(apart)["nearby"] and "`--sites inside` alone" in refused(apart)["nearby"]
 
 
-def test_a_view_in_full_is_refused_and_one_that_may_be_either_is_maintained(tmp_path: Path) -> None:
+def test_a_view_in_full_is_planned_as_inside_one_process(tmp_path: Path) -> None:
     (tmp_path / "views").mkdir()
     (tmp_path / "views" / "named.sql").write_text("SELECT name, count(*) AS n FROM users GROUP BY name")
     (tmp_path / "headrace.yml").write_text(SMALL)
-    apart = prepare_apart(tmp_path)
-    assert {one.contract: one.view for one in apart.plan.contracts} == {"kept": "named", "either": "named"}
-    assert refused(apart) == {"whole": "its view is refreshed in full, and such views run with `--sites inside` alone"}
-    assert not any(edge.is_recomputed for edge in apart.plan.graph.edges.values())
-    assert {one.contract for one in prepare_apart(tmp_path, SitesMode.INSIDE).plan.contracts} == {
-        "kept",
-        "whole",
-        "either",
-    }
+    inside, apart = prepare_apart(tmp_path, SitesMode.INSIDE), prepare_apart(tmp_path)
+    assert {one.contract for one in apart.plan.contracts} == {"kept", "whole", "either"}
+    assert refused(apart) == {} and apart.left_out == ()
+    assert any(edge.is_recomputed for edge in apart.plan.graph.edges.values())
+    assert apart.plan.contracts == inside.plan.contracts and apart.plan.graph == inside.plan.graph
 
 
 @pytest.mark.long

@@ -1,8 +1,7 @@
 """A project whose sites run apart, without what runs inside one process alone.
 
-These are feeds, templates, and views that are refreshed in full. Feeds and templates are left out by name. A contract
-for a view in full, or for rows of a template, is refused like any other that cannot be kept; all others are planned.
-One that leaves the choice of its refresh to the plan is maintained from changes.
+These are feeds and templates. They are left out by name, and a contract for rows of a template is refused like any
+other that cannot be kept; all others are planned.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.app.project import everything_read
-from headrace.model.catalogue import Catalogue, Contract, Refusal, View
+from headrace.model.catalogue import Catalogue, Refusal, View
 from headrace.model.errors import Problem, Severity
-from headrace.model.full_query import FullQuery
 
 NEEDS_INSIDE = "sites apart"
 """The operator by which contracts are refused that need all sites inside one process."""
@@ -23,15 +21,9 @@ RUN_INSIDE = "`headrace up --sites inside`, the default, runs it; a copy of the 
 
 def leave_out_what_runs_inside(declared: Catalogue) -> tuple[Catalogue, tuple[Problem, ...]]:
     """What is left of a project, and which feeds and templates are left out, with the reason."""
-    kept = {name: _maintain(one) for name, one in declared.contracts.items()}
-    refused = dict(_find_refused(replace(declared, contracts=kept)))
+    refused = dict(_find_refused(declared))
     views = {name: _refuse(one, refused[name]) if name in refused else one for name, one in declared.views.items()}
-    rest = replace(declared, contracts=kept, views=views, feeds={}, templates={})
-    return rest, tuple(_find_left_out(declared))
-
-
-def _maintain(contract: Contract) -> Contract:
-    return replace(contract, view=contract.ways[0], ways=()) if contract.ways else contract
+    return replace(declared, views=views, feeds={}, templates={}), tuple(_find_left_out(declared))
 
 
 def _find_refused(declared: Catalogue) -> Iterator[tuple[str, str]]:
@@ -41,10 +33,6 @@ def _find_refused(declared: Catalogue) -> Iterator[tuple[str, str]]:
         read = sorted(templates[one] for one in everything_read(declared, name) if one in templates)
         if read:
             yield name, f'view "{name}" has rows of template "{read[0]}", and templates run with `--sites inside` alone'
-    # A view in full is known at the times of its own pushes alone: at another site, a copy could start in between.
-    for contract in declared.contracts.values():
-        if contract.view in declared.views and isinstance(declared.views[contract.view].recomputed, FullQuery):
-            yield contract.view, "its view is refreshed in full, and such views run with `--sites inside` alone"
 
 
 def _refuse(view: View, why: str) -> View:

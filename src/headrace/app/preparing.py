@@ -24,7 +24,7 @@ from headrace.model.errors import InputError, Problem, Severity, UnknownName, Us
 from headrace.model.full_query import FullQuery
 from headrace.model.going_over import GoingOver
 from headrace.model.names import name_of_view
-from headrace.model.options import ApplyWishes, RunEngine, SitesMode
+from headrace.model.options import ApplyWishes, DeclaredEngine, RunEngine, SitesMode
 from headrace.model.plan import Plan
 from headrace.model.plan_modes import PlanWishes
 from headrace.model.source_shape import shape_of
@@ -47,6 +47,7 @@ __all__ = [
     "prepare_or_resume",
     "prepare_part",
     "prepare_while_stopped",
+    "refuse_without_spark",
     "runnable",
 ]
 
@@ -128,6 +129,21 @@ def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
                 "run the project without `--engine local`",
             )
     return prepared
+
+
+def refuse_without_spark(plan: Plan, engines: Mapping[str, DeclaredEngine]) -> None:
+    """Raises UsageError if a site is to evaluate a view in full that its engine cannot."""
+    for name, edge in plan.graph.edges.items():
+        vertex = plan.graph.vertices[name]
+        recomputed = None if edge.derivation is None else edge.derivation.recomputed
+        if recomputed is None or recomputed.query is not None or engines[vertex.site].kind is not RunEngine.LOCAL:
+            continue
+        view = plan.catalogue.views[str(vertex.stands_for)]
+        why = f" ({view.query.operator})" if isinstance(view.query, Refusal) else ""
+        raise UsageError(
+            f'site "{vertex.site}" needs Spark: only it can evaluate view "{name_of_view(view.name)}"{why}',
+            f"run the project without `--engine local`, and site {vertex.site} without `engine: {{kind: local}}`",
+        )
 
 
 def prepare_or_resume(

@@ -53,6 +53,7 @@ from headrace.model.errors import ConnectError, HeadraceError, UnknownName, Usag
 from headrace.model.joining import JoinedAgent, JoinedAgents, JoinRefused, JoinToken
 from headrace.model.log import Lease
 from headrace.model.options import ApplyWishes
+from headrace.model.plan import Plan
 from headrace.plan.share.revalue import Measured
 from headrace.run.capture.clock import clock_now, measure_skew
 from headrace.site.forced import read_forced_promises
@@ -99,6 +100,9 @@ class AgentsCoordinator(Coordinator):
         self._refused_at: dict[str, tuple[tuple[object, ...], float]] = {}
         """What a site has refused, and when, on the monotonic clock."""
         self._began = time.time()
+
+    def check_engines(self, plan: Plan) -> None:
+        """Each agent is told its engine where it is started: what that cannot evaluate fails there, and says so."""
 
     # Who has joined
 

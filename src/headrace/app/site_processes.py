@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol
 
-from headrace.app.preparing import prepare_beside_lost, prepare_or_resume
+from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, refuse_without_spark
 from headrace.app.refusing import refuse_second
 from headrace.app.running import Say, Server, UpSettings, closed_now, log_to
 from headrace.app.site_replanning import SitesReplanning
@@ -45,7 +45,7 @@ from headrace.plan.document import plan_document
 from headrace.plan.share.difference import difference
 from headrace.plan.share.revalue import Measured
 from headrace.run.ports import Ledger
-from headrace.site.engine.settings import engine_to_start
+from headrace.site.engine.settings import engine_to_start, find_engines
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises, write_forced
 from headrace.site.home import refuse_copy
@@ -179,6 +179,10 @@ class Coordinator:
 
     # Plans
 
+    def check_engines(self, plan: Plan) -> None:
+        """Raises UsageError if a site cannot evaluate what it is to, as far as that is known here."""
+        refuse_without_spark(plan, find_engines(plan, self.settings.engine))
+
     def tell_parts(self, prepared: Prepared) -> None:
         """Writes down what each site is to run: a site that runs nothing has an empty part."""
         plan = prepared.plan
@@ -215,6 +219,7 @@ class Coordinator:
         """Brings all sites to the project's plan, and returns when those that answer run it."""
         with self._turn:
             prepared = prepare_beside_lost(self.folder.project, self.environment, wishes, self.settings.sites)
+            self.check_engines(prepared.plan)
             is_same = prepared.change is not None and prepared.change.is_nothing
             if is_same:
                 prepared = replace(prepared, steps=())
@@ -341,6 +346,7 @@ class Coordinator:
         if not self._turn.acquire(blocking=False):
             return "somebody applies another plan"
         try:
+            self.check_engines(plan)
             terms = plan.catalogue.contracts
             forced = {name: s for name, s in read_forced_promises(self.folder).items() if terms[name].forced}
             self.tell_parts(Prepared(plan, forced, difference(self.plan, plan), ()))
@@ -490,6 +496,7 @@ def run_sites(
     release_remains(folder)
     refuse_other_mode(folder, settings.sites)
     host = make_coordinator(folder, environment, settings, prepared.plan)
+    host.check_engines(prepared.plan)
     with _taking(folder) as (ledger, lease), note_signals(host.stop):
         refuse_state_of_one_process(ledger, folder)
         token = secrets.token_urlsafe(24)

@@ -47,7 +47,7 @@ from headrace.model.steps import (
 )
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
-from headrace.run.load.transition import between, make_tidying_commit
+from headrace.run.load.transition import between, find_turned, make_tidying_commit
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.program import Ingest, Program
 from headrace.run.push.engine import Engine
@@ -193,7 +193,10 @@ class ServiceActs:
             both = between(self._pushed(), program, anew)
             self._between = self._engine(both, running=service.running is not None, charging=False)
             service.note_loading(self._between)
+            pushed = self._pushed()
             with service.turns.pushing:
+                if pushed is not None:
+                    self._start_turned_anew(find_turned(pushed, both), self._between)
                 # Before the first push by this program: an index that another plan built and this one does not keep up
                 # would lack what is pushed from here on, and be taken for whole later.
                 tidy_keys(service, both)
@@ -255,7 +258,8 @@ class ServiceActs:
     def _switch(self) -> None:
         """Switches to the plan. One file says so: a crash before it is written leaves the plan before."""
         service = self.service
-        service.loader.level(self._engine_between(), self.wanted.program)
+        both = self._engine_between()
+        service.loader.level(both, self.wanted.program)
         held = self._hold_back()
         wanted = self.wanted
         self.loading.say("switching")
@@ -263,6 +267,7 @@ class ServiceActs:
         with service.turns.pushing:
             engine = self._engine(wanted.program, running=True)
             self._forget_cut_off(engine)
+            self._start_turned_anew(find_turned(both.program, wanted.program), engine)
             self._leave_out(engine)
             self._start_states(engine, wanted.plan)
             service.folder.save_running(wanted.plan, plan_document(wanted.plan))
@@ -288,6 +293,13 @@ class ServiceActs:
         self.wanted, self._held_logs = held.running, held.running.program.logs
         self._unloaded = {name: why for name, why in self._unloaded.items() if name not in held.why}
         return held.why
+
+    def _start_turned_anew(self, turned: Collection[str], engine: Engine) -> None:
+        """Forgets copies of views in full whose changes come from elsewhere from now on: upkeep loads them again."""
+        gone = engine.forget(turned) if turned else []
+        if gone:
+            log.warning("to be loaded again, because it is computed at another site: %s", ", ".join(gone))
+            self.service.unloaded.leave_out(self.wanted.plan, engine.program, gone, NOT_LOADED)
 
     def _forget_cut_off(self, engine: Engine) -> None:
         """Forgets vertices that could not go on by the plan: what they lack will not come. Upkeep loads them again.

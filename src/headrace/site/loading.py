@@ -159,13 +159,18 @@ class Loader:
             available = engine.find_available(missing)
             if available:
                 error = self.load_if_read(engine, available)
+                may_come = isinstance(error, NotThereYet) or len(available) < len(missing)
                 if error is not None and not isinstance(error, NotThereYet):
                     # One that cannot be loaded keeps nobody else: each is tried by itself.
                     for name in available:
-                        error = self.load_if_read(engine, [name]) or error
+                        found = self.load_if_read(engine, [name])
+                        may_come = may_come or isinstance(found, NotThereYet)
+                        error = found or error
                 if len(engine.missing_of(names)) < len(missing):
                     patience = time.monotonic() + SITES_WITHIN_S
                     continue
+                if not may_come:  # what is missing is not what other sites have: upkeep tries again
+                    break
                 log.info("not loaded yet: %s", error)
             left_out = find_left_out(loading.wanted.plan, engine.program, missing)
             silent = self.find_only_silent(engine, missing)

@@ -53,7 +53,7 @@ def compare_views(
             found |= {one.contract: one for one in now.views}
             left_out = {**left_out, **now.left_out}
             waited_s = max(waited_s, now.writers_waited_s)
-            compared = [one for one in compared if _worth_another(catalogue, one, found, left_out)]
+            compared = [one for one in compared if has_another_try(catalogue, one, found, left_out)]
             left_out = {name: why for name, why in left_out.items() if name not in {one.contract for one in compared}}
             if not compared:
                 break
@@ -63,9 +63,10 @@ def compare_views(
     return ComparedViews(tuple(found.values()), reasons, waited_s)
 
 
-def _worth_another(
+def has_another_try(
     catalogue: Catalogue, contract: ContractPlan, found: Mapping[str, ComparedView], left_out: Mapping[str, str]
 ) -> bool:
+    """Whether a view may only have been pushed past the time of a comparison, and is compared again."""
     if contract.contract in found:
         return catalogue.is_in_full(contract.contract) and not found[contract.contract].equal
     return left_out.get(contract.contract) == MOVED_ON

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from headrace.coordinate.compare.across import choose_site, name_views, say_nowhere
-from headrace.coordinate.compare.compare import TRIES
+from headrace.coordinate.compare.compare import TRIES, has_another_try
 from headrace.coordinate.compare.compared import ComparedView, ComparedViews, NotCompared
 from headrace.coordinate.compare.cut import find_pause_s
-from headrace.coordinate.compare.moment import MOVED_ON, query_of
+from headrace.coordinate.compare.moment import query_of
 from headrace.coordinate.compare.sources import sources_of
 from headrace.model.errors import ConnectError
 from headrace.model.plan import ContractPlan, Plan
@@ -185,7 +185,7 @@ def compare_across(
         moment = SitesComparison(plan, open_sites(), dict(away), say)
         now, without, longest_s = moment.compare(compared)
         found, left_out, waited_s = found | now, left_out | without, max(waited_s, longest_s)
-        compared = [one for one in compared if left_out.get(one.contract) == MOVED_ON and one.contract not in found]
+        compared = [one for one in compared if has_another_try(plan.catalogue, one, found, left_out)]
         if not compared:
             break
     views = name_views(plan.contracts)

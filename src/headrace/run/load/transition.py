@@ -46,6 +46,20 @@ def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:
     return merge_keys(old, new)
 
 
+def find_turned(before: Program, now: Program) -> list[str]:
+    """Copies of views in full that come from another site than before, or were made here until now.
+
+    Such a view is known at the times of its pushes alone, and each site that makes it has times of its own: changes of
+    one do not go on from what another one had. So these start anew.
+    """
+    turned = []
+    for name, copy in now.imports.items():
+        was = before.imports.get(name)
+        if copy.task.follows and name in before.logs and (was is None or was.origin != copy.origin):
+            turned.append(name)
+    return turned
+
+
 def find_made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
     """Everything that is made from some logs, directly or not: vertices and their states."""
     found = set(logs)

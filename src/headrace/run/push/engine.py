@@ -65,7 +65,7 @@ class Engine(Pusher):
         if rest:
             needed = [name for name in self.upstream(rest) if name not in rest]
             self._check(self.push([name for name in needed if name in sources], t))  # there may be much to read
-            self._bring(needed, t)
+            self.bring(needed, t)
             self._bring_imports(rest, t)
             self._load_at(rest, t)
         return new
@@ -142,7 +142,7 @@ class Engine(Pusher):
         t = max([self.watermark(upstream, times), *(times[name] for name in upstream)])
         if not anew or t <= max(times[name] for name in anew):
             return []
-        self._bring(rest, t)
+        self.bring(rest, t)
         first = {waiting[name] for name in anew}
         try:
             self._load_at(anew, t, rebuilt={name: halted[waiting[name]] for name in anew})
@@ -168,7 +168,7 @@ class Engine(Pusher):
         lacking = (name for name in _without_state(program, logs) if name in going_on)
         behind |= {name: self.watermark([name]) for name in lacking}
         for t in sorted(set(behind.values())):
-            self._bring([name for name, start in behind.items() if start == t], t)
+            self.bring([name for name, start in behind.items() if start == t], t)
         return list(behind)
 
     def start_imports(self, program: Program) -> list[str]:
@@ -243,7 +243,7 @@ class Engine(Pusher):
                 continue
             try:
                 # What is read now may be behind what was read before: a state of then would miss what came in between.
-                self._bring([read for read in self.upstream([name]) if read != name], times[name])
+                self.bring([read for read in self.upstream([name]) if read != name], times[name])
                 self._load_at([name], times[name], states_only=True)
                 done[name] = None
             except RuntimeError as error:  # of this one: the others can go on
@@ -261,15 +261,17 @@ class Engine(Pusher):
         if edits:
             self.ledger.commit(self.lease, Commit(tuple(edits), self._key_notes(names)))
 
-    def _bring(self, vertices: Collection[str], t: int) -> None:
-        """What runs is never far behind: it goes as one job if somebody waits for the turn."""
+    def bring(self, vertices: Collection[str], t: int) -> None:
+        """Brings vertices to a time, with what they need of other sites. What runs is never far behind: it goes as one
+        job if somebody waits for the turn. Raises `NotThereYet`.
+        """
         needed = self.upstream(vertices)
         self._bring_imports(needed, t)
         if self.turn is None:
             self._check(self.push(vertices, t))
             return
         for name in self.apart().intersection(needed):
-            self._bring(self.program.tasks[name].reads, t)
+            self.bring(self.program.tasks[name].reads, t)
             self._check(self._push_beside(name, t, self.turn))
         with self.turn:
             self._check(self.push_chains(dict.fromkeys(needed, t)))

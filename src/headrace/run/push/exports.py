@@ -16,7 +16,7 @@ from headrace.model.log import Commit, Edit, Log
 from headrace.model.words import name_id
 from headrace.run.load.load import DatasetLoad
 from headrace.run.operators.reading import schema_of
-from headrace.run.program import Ingest, Program, SiteCopy
+from headrace.run.program import Ingest, Program, RecomputeStep, SiteCopy
 from headrace.run.push.engine import Engine, NotThereYet
 from headrace.run.push.push_items import make_item
 from headrace.run.push.work import make_rows
@@ -64,7 +64,11 @@ class Exports:
         copies = [copy for copy in self.engine.program.exports.values() if copy.site == site]
         logs = self.engine.ledger.logs({read for copy in copies for read in copy.task.reads})
         there = [copy for copy in copies if all(read in logs for read in copy.task.reads)]
-        return {copy.name: max(logs[read].start for read in copy.task.reads) for copy in there}
+        # A view in full is known at the times of its pushes alone: the last one is the earliest known to be one.
+        return {
+            copy.name: max(logs[read].t if copy.task.follows else logs[read].start for read in copy.task.reads)
+            for copy in there
+        }
 
     def reach(self, site: str) -> dict[str, int]:
         """How far all that a site has of us can be brought now."""
@@ -109,11 +113,14 @@ class Exports:
         Raises NotThereYet if not everything is captured up to then.
         """
         copy, engine = self.find(name), self.engine
-        self._bring_sources(copy, t)
-        self._move_cursor(copy, t)
         program = self._with(copy)
         upstream = program.upstream([name])
-        logs = engine.ledger.logs([*upstream, *program.imports_of([name]), *program.remembered(upstream)])
+        in_full = _find_in_full(program, upstream)
+        self._bring_sources(copy, t)
+        self._push_in_full(in_full, t)
+        self._move_cursor(copy, t)
+        kept = (*program.imports_of([name]), *program.remembered(upstream), *in_full.values())
+        logs = engine.ledger.logs([*upstream, *kept])
         return DatasetLoad(program, t, lambda vertex: self._read_kept(program, logs, vertex, t)).contents(name)
 
     def check_reader(self, name: str, site: str) -> None:
@@ -151,7 +158,19 @@ class Exports:
         if behind:
             engine.bring_sources(behind, t)
 
+    def _push_in_full(self, in_full: Mapping[str, str], t: int) -> None:
+        """What follows in the log of a view in full begins at its pushes: one of them has to be at this time."""
+        times = self.engine.ledger.times()
+        for vertex in in_full:
+            if vertex not in times:
+                raise NotThereYet(f"{name_id(vertex)} is not loaded yet")
+            if times[vertex] < t:
+                self.engine.bring([vertex], t)
+
     def _read_kept(self, program: Program, logs: Mapping[str, Log], vertex: str, t: int) -> pa.Table | None:
+        task = program.tasks.get(vertex)
+        if task is not None and isinstance(task.step, RecomputeStep):
+            return self._read_kept(program, logs, task.step.state, t)  # what its log goes on from
         log, spec = logs.get(vertex), program.logs[vertex]
         if log is not None and spec.has_contents and log.t >= t and (log.base_t is None or log.base_t <= t):
             schema = schema_of(spec.columns)
@@ -177,6 +196,12 @@ class Exports:
                 ledger.commit(lease, Commit((edit,)))
             except Conflict:
                 return  # the other site asks twice: whoever was first has said the same
+
+
+def _find_in_full(program: Program, vertices: Iterable[str]) -> dict[str, str]:
+    """Views in full among vertices, and the logs of what they hold."""
+    steps = ((name, program.tasks[name].step) for name in vertices if name in program.tasks)
+    return {name: step.state for name, step in steps if isinstance(step, RecomputeStep)}
 
 
 def choose_end(logs: Iterable[Log], after: int, upto: int, most_bytes: int) -> int:
