@@ -13,6 +13,7 @@ import pytest
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.wire.snapshot_files import SnapshotFiles
 from headrace.meaning.zset import ZSet
+from headrace.model.errors import ConnectError
 from headrace.model.link_counts import LinkCounts
 from headrace.model.log import Commit, Edit
 from headrace.model.wish import CopyWish, HeardReach
@@ -120,6 +121,58 @@ def test_a_copy_that_comes_from_another_site_now_is_asked_for_there(tmp_path: Pa
         number = len(peers[before].asked)
         until(lambda: len(peers[then].asked) >= 3, "it is asked for again and again")
         assert len(peers[before].asked) <= number + 1, "nobody is asked who does not have it"
+    finally:
+        stop.set()
+        bringing.tell_to_end()
+
+
+@dataclass
+class AwayPeer(AskedPeer):
+    """Does not answer for as long as it is away. A question for changes is as quick as the one how far it is."""
+
+    is_away: bool = False
+
+    def hear_reach(self) -> HeardReach:
+        if self.is_away:
+            raise ConnectError("it does not answer")
+        return super().hear_reach()
+
+    def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
+        self.asked.append(copy)
+        raise ConnectError("it does not answer") if self.is_away else NotThereYet("it has not got that far")
+
+
+def test_a_site_that_answers_again_is_asked_at_once_by_all_who_had_given_up_for_a_while(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BACKOFF_S", (3600.0,))  # it would be asked again when the test is long over
+    monkeypatch.setattr(importing, "HEAR_SILENT_EVERY_S", 0.01)
+    program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
+    copies = {copy.name for copy in program.imports.values() if copy.origin == "m1"}
+    lease = ledger.acquire("service", "test", 1e9)
+    ledger.commit(lease, Commit(edits=tuple(Edit(name, None, 0) for name in copies)))
+    peer, stop = AwayPeer(is_away=True), threading.Event()
+    bringing = Importing(
+        "m2",
+        lambda name: cast(SitePeer, peer if name == "m1" else AskedPeer()),
+        ledger,
+        Turns(),
+        Troubles(),
+        GuardedThreads(stop),
+        lambda: cast(Engine, RunningProgram(program)),
+        lambda *_: None,
+        lambda: 1_000_000,
+        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+    )
+    try:
+        bringing.reach()
+        until(lambda: bringing.find_silent() == {"m1"}, "it is silent")
+        for name in copies:
+            bringing.want(name, 100, 1_000_000)
+        until(lambda: set(peer.asked) == copies, "each is asked for once")
+        peer.is_away = False
+        until(lambda: not bringing.find_silent(), "it answers again")
+        until(lambda: all(peer.asked.count(name) > 1 for name in copies), "each is asked for again")
     finally:
         stop.set()
         bringing.tell_to_end()

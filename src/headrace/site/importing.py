@@ -59,7 +59,10 @@ HEAR_EVERY_S, HEAR_AT_LEAST_EVERY_S, HEAR_WITHIN = 0.2, 2.0, 0.1
 """How often to listen to other sites: at this share of the shortest freshness, within bounds."""
 ANSWER_WITHIN_S = 5.0
 """How long another site may take to push what it is asked for before it says how far it is."""
-BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
+"""How long a worker leaves a site alone that does not send what it asks for; not once it answers again."""
+HEAR_SILENT_EVERY_S = 0.5
+"""How often to listen to a site that does not answer."""
 SILENT_S = 5.0
 """A site that has not answered for this long is told of."""
 BROUGHT_WITHIN_S = 20.0
@@ -123,6 +126,8 @@ class _Queue:
     failing: dict[str, float] = field(default_factory=dict)
     """Copies that do not come although the site answers, and since when."""
     silent_since: float | None = None
+    answering: threading.Event = field(default_factory=threading.Event)
+    """Set unless it is silent: whoever waits to ask it again need not wait any longer."""
     belief: LinkBelief | None = None
     """What the link from there carries, as far as anybody has seen."""
     probed: LinkBelief | None = None
@@ -184,6 +189,7 @@ class Importing:
 
     def tell_to_end(self) -> None:
         for queue in self._queues.values():
+            queue.answering.set()
             with queue.there:
                 queue.there.notify_all()
 
@@ -285,7 +291,7 @@ class Importing:
 
     def _hear(self, name: str) -> None:
         queue, stop = self._queues[name], self.threads.stop
-        while not stop.wait(self._pause_s() if queue.silent_since is None else BACKOFF_S[2]):
+        while not stop.wait(self._pause_s() if queue.silent_since is None else HEAR_SILENT_EVERY_S):
             try:
                 heard = queue.peer.hear_reach()
                 self._reach[name] = heard.times
@@ -336,8 +342,10 @@ class Importing:
             came = _Came.NOTHING
             try:
                 came = self._bring_one(name, copy)
-                if came is not _Came.ALL:
-                    stop.wait(BACKOFF_S[min(queue.failures, len(BACKOFF_S) - 1)] if queue.failures else 0.0)
+                if came is not _Came.ALL and queue.failures:
+                    # Until it answers, if it does not now. Else it is asked for something that it cannot send yet.
+                    waiting = queue.answering if queue.silent_since is not None else stop
+                    waiting.wait(BACKOFF_S[min(queue.failures, len(BACKOFF_S)) - 1])
             finally:  # whatever happens, it is brought or waits
                 with queue.there:
                     if came is _Came.ALL:
@@ -368,7 +376,7 @@ class Importing:
             return _Came.ALL
         except NotThereYet as error:
             log.debug("%s is not there yet: %s", copy, error)
-            queue.failures = max(1, queue.failures)
+            queue.failures = 1  # it answers, whatever was before
             return _Came.NOTHING
         except ConnectError as error:
             self._does_not_come(name, copy, error)
@@ -428,7 +436,10 @@ class Importing:
         self.troubles.clear(f"{SITE}{name}: {copy}")
 
     def _answers(self, name: str) -> None:
-        self._queues[name].silent_since = None
+        queue = self._queues[name]
+        if queue.silent_since is not None:
+            queue.silent_since, queue.failures = None, 0
+            queue.answering.set()
         self.troubles.clear(SITE + name)
 
     def _does_not_come(self, name: str, copy: str, error: ConnectError) -> None:
@@ -442,7 +453,10 @@ class Importing:
 
     def _is_silent(self, name: str, error: ConnectError) -> None:
         queue, now = self._queues[name], time.time()
-        since = queue.silent_since = queue.silent_since or now
+        if queue.silent_since is None:
+            queue.answering.clear()
+            queue.silent_since = now
+        since = queue.silent_since
         if now - since >= SILENT_S:
             waits = f"; {len(queue.wanted.wishes)} copies wait for it" if queue.wanted.wishes else ""
             what = f'site "{name}" has not answered for {format_seconds(round(now - since))}{waits}: {error.message}'
