@@ -7,7 +7,7 @@ import pytest
 from headrace.declare.sql import ViewText, read_predicate, read_views
 from headrace.model.catalogue import Refusal, View
 from headrace.model.errors import InputError, Location, Problem, Severity, UnsupportedSql
-from headrace.model.relation import Relation, scans_of
+from headrace.model.relation import Relation, fields_of, scans_of
 from headrace.model.show import show, show_expr
 from tests.declare.query.reading import SHOP
 from tests.queries.schemas import by_name, source
@@ -117,6 +117,22 @@ def test_notes_tell_what_was_ignored_or_named():
         ("views/a.sql:1:24", 'a column without a name is called "_1_1"', Severity.NOTE),
         ("views/a.sql:1:63", "ORDER BY sorts what `headrace show` prints; the view itself has no order", Severity.NOTE),
     ]
+
+
+def test_of_two_columns_with_one_name_the_second_has_a_number():
+    views, problems = read(
+        a="SELECT o.id, c.id, c.id AS id_2, O.ID FROM orders o JOIN customers c ON o.customer = c.id",
+        b="SELECT id_3, id_4, id_2 FROM a WHERE id > 3",
+        c="SELECT id FROM (SELECT o.id, c.id FROM orders o, customers c)",
+    )
+    assert isinstance(views["a"].query, Relation)
+    assert [field.name for field in fields_of(views["a"].query)] == ["id", "id_3", "id_2", "id_4"]
+    assert [note.message for note in views["a"].notes] == [
+        'column "id" occurs twice in the result: this one is called "id_3"',
+        'column "id" occurs twice in the result: this one is called "id_4"',
+    ]
+    assert isinstance(views["b"].query, Relation)
+    assert [problem.message for problem in problems] == ['column "id" is ambiguous']
 
 
 def test_notes_of_a_view_are_not_repeated_where_it_is_read():

@@ -7,6 +7,7 @@ Spark evaluates the text. Refused is what would not give the same answer to the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -14,6 +15,7 @@ from sqlglot import exp
 from headrace.declare.query.answer import WINDOWS, Answers
 from headrace.declare.query.environment import Books, Declared, Environment
 from headrace.declare.query.event_tables import REFUSED as EVENT_TABLES
+from headrace.declare.query.items import number_names
 from headrace.declare.query.known_functions import KNOWN, NONDETERMINISTIC, TABLE_FUNCTIONS
 from headrace.declare.query.queries import read_query
 from headrace.declare.query.report import Report, refuse
@@ -22,7 +24,7 @@ from headrace.declare.query.shown_order import find_order
 from headrace.declare.query.spelling import unknown_to_spark
 from headrace.declare.query.tables import name_table_function
 from headrace.declare.query.text import Text, parse_query
-from headrace.declare.query.written_out import write_out
+from headrace.declare.query.written_out import WrittenView, write_out
 from headrace.declare.sql import ViewText, convert_view, read_in_full
 from headrace.meaning.json_functions import ONLY_OURS
 from headrace.model.catalogue import Contract, PythonFunction, Refresh, Refusal, Source, View
@@ -167,35 +169,45 @@ class FullViewReader:
         known = next((view for view in self.texts if fold(view) == fold(name)), None)
         return None if known is None else self._parse_view(known)
 
-    def _find_query(self, declared: Declared, name: str) -> str | tuple[Text, exp.Query] | None:
+    def _find_query(self, declared: Declared, name: str) -> str | WrittenView | None:
         source = declared.source(name)
-        return self._find_view(name) if source is None else source.name
+        if source is not None:
+            return source.name
+        found = self._find_view(name)
+        return None if found is None else WrittenView(*found, self._number_columns(declared, *found))
 
     def _all(self, declared: Declared, text: Text, tree: exp.Query) -> Iterator[tuple[Text, exp.Query]]:
         """The query and those of all views that it reads."""
         yield text, tree
         for table in tree.find_all(exp.Table):
             found = self._find_query(declared, table.name) if isinstance(table.this, exp.Identifier) else None
-            if found is not None and not isinstance(found, str) and found[1] is not tree:
-                yield from self._all(declared, *found)
+            if found is not None and not isinstance(found, str) and found.tree is not tree:
+                yield from self._all(declared, found.text, found.tree)
 
     def _fields(self, declared: Declared, text: Text, tree: exp.Query) -> tuple[Field, ...]:
         environment = Environment(text, declared, Report(), Books(), read_query, [])
         columns = Answers(environment, self._find_view, {}).of(tree)
-        seen: set[str] = set()
         for column in columns:
-            if fold(column.name) in seen:
-                hint = "name one of them with AS"
-                environment.report.error(f'column "{column.name}" occurs twice in the result', text.at(tree), hint)
-            elif column.value.type in INTERVALS:
+            if column.value.type in INTERVALS:
                 refuse("interval column", text.at(tree))
             elif column.value.type == NULL and not environment.report.errors:
                 message = f'the type of column "{column.name}" is not known'
                 environment.report.error(message, text.at(tree), "CAST(NULL AS ...)")
-            seen.add(fold(column.name))
         if environment.report.errors:
             raise InputError(environment.report.errors)
-        return tuple(Field(column.name, column.value.type) for column in columns)
+        names = number_names([column.name for column in columns])
+        return tuple(Field(name, column.value.type) for name, column in zip(names, columns, strict=True))
+
+    def _number_columns(self, declared: Declared, text: Text, tree: exp.Query) -> tuple[str, ...]:
+        """The names of a view's columns where its query gives two of them one name; none where it does not, or where
+        they are not known, so that nobody names them.
+        """
+        environment = Environment(text, declared, Report(), Books(), read_query, [])
+        with suppress(UnsupportedSql):
+            names = [column.name for column in Answers(environment, self._find_view, {}).of(tree)]
+            numbered = number_names(names)
+            return tuple(numbered) if numbered != names else ()
+        return ()
 
 
 def _refuse_history(view: View) -> Refusal:

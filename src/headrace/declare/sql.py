@@ -18,7 +18,7 @@ from headrace.declare.query.answer import Answers
 from headrace.declare.query.environment import Books, BrokenView, Declared, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.expressions import read_condition, read_value
 from headrace.declare.query.finish import finish
-from headrace.declare.query.items import SelectItem, outputs
+from headrace.declare.query.items import SelectItem, number_names, outputs
 from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.queries import read_query as read_rows
 from headrace.declare.query.report import Report, describe_fault
@@ -272,7 +272,7 @@ class _Views:
             message = f'view "{known}" is not maintained incrementally: "{operator}"'
             raise UnsupportedSql(operator, Problem(message, where, f"see {inner.where}: {inner.hint}"))
         own = replace(environment, text=self.texts[known].text, report=Report(), reads=[], common_tables={})
-        return NamedQuery(self.trees[known], own)
+        return NamedQuery(self.trees[known], own, tuple(field.name for field in fields_of(view.query)))
 
 
 def _name_tables(tree: exp.Query) -> frozenset[str]:
@@ -300,17 +300,19 @@ def _name_columns(rows: Rows, tree: exp.Query, environment: Environment) -> Rela
         SelectItem(column.name, column.value, node, column.origin_type)
         for column, node in zip(rows.columns, nodes, strict=True)
     ]
-    _check_names(items, environment)
-    made = outputs(items, environment)
+    made = outputs(_tell_apart(items, environment), environment)
     fields = [(field.name, Column(field.name, field.type)) for field in fields_of(rows.relation)]
     if [(output.name, output.expr) for output in made] == fields:
         return rows.relation
     return Projection(rows.relation, made)
 
 
-def _check_names(items: list[SelectItem], environment: Environment) -> None:
-    seen: set[str] = set()
-    for item in items:
-        if fold(item.name) in seen:
-            environment.error(f'column "{item.name}" occurs twice in the result', item.node, "name one of them with AS")
-        seen.add(fold(item.name))
+def _tell_apart(items: list[SelectItem], environment: Environment) -> list[SelectItem]:
+    """A view's columns have names of their own, whatever its query calls them."""
+    found = list[SelectItem]()
+    for item, name in zip(items, number_names([item.name for item in items]), strict=True):
+        if name != item.name:
+            message = f'column "{item.name}" occurs twice in the result: this one is called "{name}"'
+            environment.report.note(message, environment.at(item.node), "give it another name with AS")
+        found.append(replace(item, name=name))
+    return found

@@ -33,12 +33,6 @@ from tests.declare.query.reading import SHOP, mistake, mistakes
             '"a" occurs twice in FROM',
             "give one of them another name with AS",
         ),
-        ("SELECT id, »id FROM orders", 'column "id" occurs twice in the result', "name one of them with AS"),
-        (
-            "SELECT o.id, »c.id FROM orders o, customers c",
-            'column "id" occurs twice in the result',
-            "name one of them with AS",
-        ),
         ("SELECT id FROM orders WHERE »note > 5", "cannot compare string with int", "it needs an explicit CAST"),
         ("SELECT id FROM orders WHERE »placed > 'soon'", "'soon' is not a value of type date", None),
         ("SELECT id FROM orders WHERE »quantity = 'five'", "'five' is not a value of type int", None),

@@ -16,7 +16,7 @@ from headrace.declare.query import operators
 from headrace.declare.query.answer_types import aggregate_type, window_type
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.expressions import read_expression, read_value
-from headrace.declare.query.items import read_items
+from headrace.declare.query.items import number_names, read_items
 from headrace.declare.query.known_functions import AGGREGATES
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import FromTable, Scope, Visible, fold
@@ -203,7 +203,8 @@ class Answers:
         if view is not None:
             text, tree = view
             own = replace(self.environment, text=text)
-            return Answers(own, self.written, {}).of(tree)
+            columns = Answers(own, self.written, {}).of(tree)
+            return _name_columns(columns, number_names([column.name for column in columns]))
         if source is None:
             known = (*self.environment.declared.table_names(), *self.common)
             self.environment.error(f'table "{name}" does not exist', node, nearest_name(name, known))

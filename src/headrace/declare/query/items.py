@@ -136,6 +136,20 @@ def name_from_text(text: str, taken: Sequence[str]) -> str:
     return name
 
 
+def number_names(names: Sequence[str]) -> list[str]:
+    """Names for a table, which tells its columns apart: the second `id` is `id_2`, unless another column is that."""
+    left, taken, found = [fold(name) for name in names], set[str](), list[str]()
+    for name in names:
+        left.remove(fold(name))
+        chosen, number = name, 1
+        while fold(chosen) in taken or (number > 1 and fold(chosen) in left):
+            number += 1
+            chosen = f"{name}_{number}"
+        taken.add(fold(chosen))
+        found.append(chosen)
+    return found
+
+
 def outputs(items: Sequence[SelectItem], environment: Environment) -> tuple[Output, ...]:
     """The items as fields of rows of their own: names become unique, types are such that a column may have."""
     taken: set[str] = set()

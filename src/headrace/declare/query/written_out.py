@@ -8,6 +8,7 @@ around a view does not hide a source inside of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -16,8 +17,18 @@ from headrace.declare.query.scope import fold
 from headrace.declare.query.text import Text, double_quoted_names, statement
 from headrace.model.full_query import SOURCE_PREFIX, backquote
 
-Find = Callable[[str], "str | tuple[Text, exp.Query] | None"]
-"""The name of a source, or text and tree of a view, by the name that a query gives it; None if there is none."""
+
+@dataclass(frozen=True, slots=True)
+class WrittenView:
+    """Text and tree of a view. `columns` are their names where the query gives two of them one name."""
+
+    text: Text
+    tree: exp.Query
+    columns: tuple[str, ...] = ()
+
+
+Find = Callable[[str], str | WrittenView | None]
+"""The name of a source, or a view, by the name that a query gives it; None if there is none."""
 
 
 def write_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[str, frozenset[str]]:
@@ -33,8 +44,10 @@ def write_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[st
             inner = backquote(f"{SOURCE_PREFIX}{found}")
             reads.add(found)
         else:
-            query, inside = write_out(*found, find, books)
+            query, inside = write_out(found.text, found.tree, find, books)
             inner = f"(\n{query}\n)"
+            if found.columns:
+                inner = f"(SELECT * FROM {inner} AS named({', '.join(map(backquote, found.columns))}))"
             reads |= inside
         named = "" if table.alias else f" AS {backquote(table.name)}"
         pieces.append((_first(table), _last(table) + 1, inner + named))

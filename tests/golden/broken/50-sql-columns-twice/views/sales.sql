@@ -1,2 +1,2 @@
-SELECT orders.id, customers.id, total + 1
-FROM orders JOIN customers ON customer = customers.id
+SELECT id, more
+FROM (SELECT orders.id, customers.id, total + 1 AS more FROM orders JOIN customers ON customer = customers.id) AS both
