@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
+
+import pytest
 
 from headrace.run.push.engine import Engine
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.run.schedule.next_push import SECOND, Due
+from headrace.site import service as service_module
 from headrace.site.auditor import WatchedContract
 from headrace.site.folder import Folder
+from headrace.site.importing import SitePeer
 from headrace.site.learning import Learning
 from headrace.site.running import Running, make_running
 from headrace.site.scheduler import Scheduler
@@ -40,6 +46,21 @@ def test_what_pushes_are_expected_to_take_is_what_the_last_round_published(tmp_p
             service.rounds.push_program(running.program)  # publishes what was learnt
             after = service.rounds.expect()
             assert after is not None and after(entry.vertex, 10.0) > before(entry.vertex, 10.0)
+    finally:
+        service.close()
+
+
+def test_a_site_ends_although_a_push_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push may take minutes, and one that hangs never ends."""
+    monkeypatch.setattr(service_module, "LEFT_WITHIN_S", 0.2)
+    service = Service(Folder(tmp_path), {}, HereRunner(perform), site="us", find_peer=lambda _: cast(SitePeer, None))
+    service.open()
+    try:
+        with ThreadPoolExecutor(1) as other, service.turns.pushing:
+            running = make_running(plan_of(wanted("sales")))
+            ports = (service.ledger, service.store, service.runner, service.lease)
+            service.rounds.switch(running, Engine(running.program, *ports))
+            other.submit(service.leave_fresh).result(10)
     finally:
         service.close()
 

@@ -44,6 +44,7 @@ from headrace.run.push.exports import ChangesGone, SentChanges
 from headrace.run.push.imports import commit_segment, count_unread, find_ahead
 from headrace.run.push.push import Pushed
 from headrace.run.push.simulated_links import Ends
+from headrace.site.deadline import Deadline
 from headrace.site.link_states import LinkState, describe_arriving
 from headrace.site.received_contents import ReceivedContents
 from headrace.site.threads import GuardedThreads
@@ -282,10 +283,10 @@ class Importing:
 
     # Threads
 
-    def hear_all(self) -> None:
-        """Hears now how far everything can be brought, of those sites that answer."""
+    def hear_all(self, deadline: Deadline) -> None:
+        """Hears now how far everything can be brought, of those sites that answer; asks nobody after the deadline."""
         for name, queue in self._queues.items():
-            if queue.silent_since is None:
+            if queue.silent_since is None and deadline.left_s > 0:
                 with suppress(ConnectError, NotThereYet):
                     self._reach[name] = queue.peer.hear_reach().times
 

@@ -243,7 +243,7 @@ class Service:
             shortest_s=self._find_shortest,
             find_link=self._find_link_from,
             find_budget=self._find_budget,
-            hurry=lambda origin: self.rounds.hurry(origin),
+            hurry=lambda origin: self.rounds.hurry(LEFT_WITHIN_S, origin),
             find_views=self._find_views,
         )
 
@@ -284,8 +284,8 @@ class Service:
         if self.site is None or self.importing is None or self.rounds.state is None:
             return
         given, deadline = self.exporting.tell_end(), Deadline(LEFT_WITHIN_S)
-        self.importing.hear_all()
-        pushed = self.rounds.hurry()
+        self.importing.hear_all(deadline)
+        pushed = self.rounds.hurry(deadline.left_s)
         while deadline.left_s > 0 and not self.stop.wait(LOOK_EVERY_S):
             times, silent = self.ledger.times(), self.importing.find_silent()
             behind = any(times.get(vertex, t) < t for vertex, t in pushed.items())

@@ -61,6 +61,16 @@ class Turns:
             if taken:
                 self._plan.release()
 
+    @contextmanager
+    def try_pushing(self, within_s: float) -> Iterator[bool]:
+        """Whether the thread gets the turn within so many seconds: a push may take minutes."""
+        taken = self._pushing.acquire(timeout=within_s)
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._pushing.release()
+
     def wait_for_pushes(self, within_s: float) -> None:
         """Returns when nobody pushes, or when that many seconds have passed."""
         if self._pushing.acquire(timeout=within_s):
