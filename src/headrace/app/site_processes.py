@@ -25,6 +25,7 @@ from headrace.app.refusing import refuse_second
 from headrace.app.running import Say, Server, UpSettings, closed_now, log_to
 from headrace.app.site_replanning import SitesReplanning
 from headrace.connect.files import open_private
+from headrace.connect.lean_start import end_start
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.service_client import ask
 from headrace.connect.signals import note_signals
@@ -497,6 +498,7 @@ def run_sites(
     refuse_other_mode(folder, settings.sites)
     host = make_coordinator(folder, environment, settings, prepared.plan)
     host.check_engines(prepared.plan)
+    end_start()
     with _taking(folder) as (ledger, lease), note_signals(host.stop):
         refuse_state_of_one_process(ledger, folder)
         token = secrets.token_urlsafe(24)

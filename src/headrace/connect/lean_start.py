@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 USUAL = (700, 10, 10)
 """Python's own limits: how many new objects there are before it looks for garbage."""
@@ -29,7 +31,7 @@ def keep_pandas_out() -> None:
 
     if "pandas" in sys.modules:
         return
-    hidden = _Hidden()
+    hidden = _Hidden(threading.get_ident())
     sys.meta_path.insert(0, hidden)
     try:
         pa.array(())
@@ -37,9 +39,12 @@ def keep_pandas_out() -> None:
         sys.meta_path.remove(hidden)
 
 
+@dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Finds no pandas, whether it is installed or not."""
+    """Finds no pandas for one thread, whether it is installed or not. Others may start Spark, which uses it."""
+
+    thread: int
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> None:
-        if name == "pandas":
+        if name == "pandas" and threading.get_ident() == self.thread:
             raise ModuleNotFoundError("pandas is kept out of this process", name=name)
