@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import urllib.request
+
+import pytest
+
+from headrace.app.late_server import LateServer, ListeningPort
+from headrace.app.running import Server
 
 ASKED = """
 import sys, urllib.error, urllib.request
@@ -51,3 +57,17 @@ def test_the_first_question_is_answered_and_before_it_nothing_is_loaded() -> Non
         "ConnectionRefusedError",
         "False",
     ]
+
+
+def test_nobody_waits_for_what_cannot_answer(caplog: pytest.LogCaptureFixture) -> None:
+    def begin(_: ListeningPort) -> Server:
+        raise MemoryError("no room for what answers")
+
+    server = LateServer(0, begin)
+    try:
+        with pytest.raises(OSError, match=r"refused|reset") as found:
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=20.0)
+        assert not isinstance(found.value, TimeoutError)
+        assert "no room for what answers" in caplog.text
+    finally:
+        server.stop()

@@ -5,6 +5,7 @@ Until then a thread waits at the port, and nothing else. Whoever asks first wait
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -12,6 +13,8 @@ from headrace.app.running import Server
 from headrace.connect.first_question import ListeningPort
 
 __all__ = ["BeginToServe", "LateServer", "ListeningPort"]
+
+log = logging.getLogger("headrace.service")
 
 END_WITHIN_S = 10.0
 
@@ -34,8 +37,13 @@ class LateServer:
         return self._server is not None
 
     def _wait(self) -> None:
-        if self._listening.wait_for_question():
+        if not self._listening.wait_for_question():
+            return
+        try:
             self._server = self._begin(self._listening)
+        except Exception:
+            log.exception("what answers over HTTP could not begin: whoever asks is refused from now on")
+            self._listening.close()
 
     def stop(self) -> None:
         self._listening.end_waiting()

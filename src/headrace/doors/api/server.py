@@ -329,7 +329,7 @@ class HttpServer:
         self._thread.start()
         until = time.monotonic() + START_WITHIN_S
         while not self._server.started:
-            if not self._thread.is_alive() or time.monotonic() > until:
+            if not self._thread.is_alive() or (listening is None and time.monotonic() > until):
                 raise UsageError(
                     f"port {port} of this machine is in use", "choose another with --port, or leave --port out"
                 )
