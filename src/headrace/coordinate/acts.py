@@ -281,8 +281,10 @@ class ServiceActs:
     def _hold_back(self) -> Mapping[str, str]:
         """Where sites run apart, contracts that cannot be made in the new way yet go on in the old one. Why they do."""
         service, before = self.service, self.before
-        if service.importing is None or before is None or before is self.wanted:
+        if service.importing is None or before is None:
             return {}
+        if before is self.wanted:  # read again: what is held back goes on being so
+            return self.loading.held
         part = read_part(service.folder)
         earlier = () if part is None else part.earlier
         make_engine, silent = partial(self._engine, running=True), service.find_silent_sites()
