@@ -3,24 +3,28 @@
 bytes of a copy    rows/s of what is copied, times the bytes of one of its rows: by the declared widths of columns
                    and what compression leaves of them, or as measured on their way
 on a wire          and headers: of segments, TLS, TCP, IP and Ethernet
+new groups         have no earlier row to take back: so many rows fewer are sent of them while a query is young
 a full link        is shared fairly by its copies, and nobody's is larger than it wants
+behind it          what is made of rows that come slowly is made as slowly; what is brought beside them runs ahead
 a query            gets the share of the copy on its way that gets least
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bench.wide_area_links import Ends
 from headrace.model.catalogue import Catalogue
-from headrace.model.plan import Operator, Plan, PlanOptions, Vertex, VertexKind
+from headrace.model.plan import Graph, Operator, Plan, PlanOptions, Vertex, VertexKind
 from headrace.model.plan_modes import WideArea
+from headrace.model.rate import Groups
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.price import upstream_first
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
-from headrace.plan.wide_area.fluid import max_min_fair
+from headrace.plan.wide_area.fluid import FlowKey, max_min_fair
 from headrace.site.importing import HEAR_AT_LEAST_EVERY_S, HEAR_EVERY_S, HEAR_WITHIN
 
 COUNTED = frozenset({Operator.AGGREGATE, Operator.DERIVE})
@@ -50,9 +54,10 @@ def predict_planned(plan: Plan, rates: Mapping[Ends, float]) -> Modelled:
     return _predict(plan, rates, lambda _, vertex: vertex.width * SENT_SHARE, lambda name: _count_rows(plan, name, {}))
 
 
-def predict_measured(plan: Plan, measured: Measured, rates: Mapping[Ends, float]) -> Modelled:
+def predict_measured(plan: Plan, measured: Measured, rates: Mapping[Ends, float], age_s: float = math.inf) -> Modelled:
     """By what sites have measured: sizes of results, bytes of rows. Rates of sources are declared: whoever writes them
-    keeps to that, and sites have to listen for minutes until they know them as well.
+    keeps to that, and sites have to listen for minutes until they know them as well. `age_s` is for how long rows have
+    come: of groups that are new there is no earlier row to send.
     """
     known = replace(measured, rates={}, load={}, capacity={}, slowness={}, down=frozenset())
     found, of_rows = plan_as_measured(plan, known), measured.row_bytes
@@ -60,23 +65,30 @@ def predict_measured(plan: Plan, measured: Measured, rates: Mapping[Ends, float]
         found,
         rates,
         lambda name, vertex: of_rows.get(name, vertex.width) * ON_THE_WIRE,
-        lambda name: _count_rows(found, name, measured.selectivities),
+        lambda name: _count_rows(found, name, measured.selectivities, age_s),
     )
 
 
-def _count_rows(plan: Plan, name: str, selectivities: Mapping[str, float]) -> float:
-    """Rows/s of a vertex. Groups and first rows are as many as came out for each row that went in, if that was seen:
-    of groups that are new there is no earlier row to send.
-    """
+def _count_rows(plan: Plan, name: str, selectivities: Mapping[str, float], age_s: float = math.inf) -> float:
+    """Rows/s of a vertex. Groups and first rows are as many as came out for each row that went in, if that was seen."""
     edge, vertex = plan.graph.edges.get(name), plan.graph.vertices[name]
     if edge is not None and edge.op is Operator.COPY:
         made = plan.graph.edges.get(edge.inputs[0])
-        if made is not None and made.op in COUNTED and made.output in selectivities:
-            return _count_rows(plan, edge.inputs[0], selectivities)
+        if made is not None and made.op in COUNTED:
+            return _count_rows(plan, edge.inputs[0], selectivities, age_s)
     if edge is not None and edge.op in COUNTED and name in selectivities:
         changes = (one for one in edge.inputs if plan.graph.vertices[one].kind is VertexKind.DELTA)
-        return selectivities[name] * sum(_count_rows(plan, one, selectivities) for one in changes)
-    return vertex.rate.at(_find_batch(plan))
+        return selectivities[name] * sum(_count_rows(plan, one, selectivities, age_s) for one in changes)
+    new = sum(share * _count_new(groups, age_s) for share, groups in vertex.rate.grouped)
+    return max(0.0, vertex.rate.at(_find_batch(plan)) - new)
+
+
+def _count_new(groups: Groups, age_s: float) -> float:
+    """Groups/s that come about, if rows have come for so long, each of any group with equal chance."""
+    if math.isinf(age_s):
+        return 0.0
+    input_s = groups.input.at(1.0)
+    return min(input_s, groups.at(1.0)) * math.exp(-input_s * age_s / groups.count)
 
 
 def _find_batch(plan: Plan) -> float:
@@ -96,28 +108,45 @@ def _predict(
             vertex = graph.vertices[name]
             ends = graph.vertices[edge.inputs[0]].site, vertex.site
             flows.setdefault(ends, {})[name,] = count_rows(name) * bytes_of_row(name, vertex)
-    achieved = {ends: max_min_fair(wanted, rates[ends]) for ends, wanted in flows.items()}
-    through = {
-        name: achieved[ends][name,] / size if size > 0.0 else 1.0
-        for ends, wanted in flows.items()
-        for (name,), size in wanted.items()
-    }
+    advance, sent = _find_advance(graph, flows, rates)
     needed = {one.contract: upstream_first(graph, [one.vertex]) for one in plan.contracts}
     shares = {
-        contract: min((through.get(name, 1.0) for name in names), default=1.0) for contract, names in needed.items()
-    }
-    drawn = dict[str, float]()
-    for contract, names in needed.items():
-        drawn |= {name: max(drawn.get(name, 0.0), shares[contract]) for name in names}
-    sent = {
-        ends: max_min_fair({(name,): size * drawn.get(name, 0.0) for (name,), size in wanted.items()}, rates[ends])
-        for ends, wanted in flows.items()
+        contract: min((advance.get(name, 1.0) for name in names), default=1.0) for contract, names in needed.items()
     }
     return Modelled(
         _add_overhead({ends: sum(found.values()) for ends, found in sent.items()}, rates, HEARD / _find_pause(plan)),
         {ends: sum(wanted.values()) for ends, wanted in flows.items()},
         shares,
     )
+
+
+Flows = Mapping[Ends, Mapping[FlowKey, float]]
+"""Bytes/s by link, of each copy."""
+
+
+def _find_advance(graph: Graph, wanted: Flows, rates: Mapping[Ends, float]) -> tuple[dict[str, float], Flows]:
+    """The share of its time by which each vertex advances, and what is sent. Rows are asked for up to now, so that
+    those of links with room come whether or not the others are there; what is made of both waits for the slower.
+    """
+    order = upstream_first(graph, graph.vertices)
+    below = dict.fromkeys(order, 1.0)
+    advance, sent = dict(below), wanted
+    for _ in order:  # each round is right one link further down; mostly two or three change anything
+        sent = {
+            ends: max_min_fair({key: size * below[key[0]] for key, size in flows.items()}, rates[ends])
+            for ends, flows in wanted.items()
+        }
+        got = {
+            name: sent[ends][name,] / size for ends, flows in wanted.items() for (name,), size in flows.items() if size
+        }
+        before, advance = advance, {}
+        for name in order:
+            edge = graph.edges.get(name)
+            below[name] = min((advance[one] for one in (() if edge is None else edge.inputs)), default=1.0)
+            advance[name] = min(below[name], got.get(name, 1.0))
+        if advance == before:
+            break
+    return advance, sent
 
 
 def _find_pause(plan: Plan) -> float:

@@ -25,10 +25,13 @@ OURS = "ours"
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """Records/s of each query, bytes/s that are wanted of all links, and links that are wanted more than they carry."""
+    """Records/s of each query, bytes/s that are wanted of all links and that get through, and links that are wanted
+    more than they carry.
+    """
 
     throughput: Mapping[str, float]
     wanted: float
+    sent: float
     full: int
 
     @property
@@ -62,18 +65,19 @@ def _plan(
         for name in queries
     }
     full = sum(size > network.rates[ends] for ends, size in found.wanted.items())
-    return PlannedRun(throughput, sum(found.wanted.values()), full)
+    return PlannedRun(throughput, sum(found.wanted.values()), sum(found.sent.values()), full)
 
 
 def planned_lines(network: str, runs: Mapping[str, PlannedRun]) -> Iterator[str]:
     base = runs.get("net") or next(iter(runs.values()))
-    yield f"\n{network}, as planned: ratios to NET (total, mean over queries, bytes wanted)"
-    yield " " * 15 + "records/s  total   mean     kB/s  bytes  full links"
+    yield f"\n{network}, as planned: ratios to NET (total, mean over queries, bytes wanted, sent)"
+    yield " " * 15 + "records/s  total   mean     kB/s wanted   sent full links"
     for mode, run in runs.items():
         mean = statistics.mean(divide(got, base.throughput[name]) for name, got in run.throughput.items())
+        wanted, sent = divide(run.wanted, base.wanted), divide(run.sent, base.sent)
         yield (
             f"{mode:15}{run.total:9.0f} {divide(run.total, base.total):6.2f} {mean:6.2f}"
-            f" {run.wanted / 1e3:8.1f} {divide(run.wanted, base.wanted):6.2f} {run.full:11}"
+            f" {run.sent / 1e3:8.1f} {wanted:6.2f} {sent:6.2f} {run.full:10}"
         )
     if "sana" in runs and "max-share" in runs:
         yield f"Sana over Max-Share: {divide(runs['sana'].total, runs['max-share'].total):.2f}"

@@ -175,6 +175,7 @@ def _run_mode(settings: RealSettings, network: RealNetwork, mode: str, texts: Se
         _apply(world, there)
         _settle(world, there)
         ending.enter_context(writer)
+        writing_since = time.monotonic()
         watch, turns = ending.enter_context(LagWatch(lambda: _contracts(world))), list[Turn]()
 
         def change(queries: Sequence[str]) -> None:
@@ -189,7 +190,7 @@ def _run_mode(settings: RealSettings, network: RealNetwork, mode: str, texts: Se
         time.sleep(settings.pause_s)
         for number in range(len(there), len(settings.queries)):
             change(settings.queries[: number + 1])
-        run = _measure(settings, world, network)
+        run = _measure(settings, world, network, writing_since)
         for gone in range(1, 0 if settings.together else min(LEAVE + 1, len(settings.queries))):
             change(settings.queries[:-gone])
         return replace(run, interrupted=find_interrupted(watch.samples, turns))
@@ -247,7 +248,7 @@ def _contracts(world: SitesWorld) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in status["contracts"]}
 
 
-def _measure(settings: RealSettings, world: SitesWorld, network: RealNetwork) -> RealRun:
+def _measure(settings: RealSettings, world: SitesWorld, network: RealNetwork, writing_since: float) -> RealRun:
     time.sleep(settings.pause_s)
     lags, counted, began = _read_lags(world), _count(world), time.monotonic()
     if network.changes:
@@ -263,7 +264,7 @@ def _measure(settings: RealSettings, world: SitesWorld, network: RealNetwork) ->
     folder = world.folder_of(COORDINATOR)
     running, measured = folder.running(), read_measured(folder)
     assert running is not None and measured is not None
-    model = predict_measured(running, measured, network.rates)
+    model = predict_measured(running, measured, network.rates, age_s=began + passed_s / 2 - writing_since)
     wanted = {name: sum(map(settings.rates.of, find_sources_of(name))) for name in settings.queries}
     throughput = dict.fromkeys(settings.queries, 0.0)
     for name in last:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,15 @@ from bench.wide_area_planned import print_planned
 from bench.wide_area_real import MODES, OURS
 from bench.wide_area_tables import PAPER, RealRun, network_lines, run_lines
 from bench.workloads.wide_area import make_network, make_tight_network, make_tight_workload, make_workload
-from bench.workloads.wide_area_sql import QUERIES, SITES, TweetWriter, WideRates, find_sources_of, write_project
+from bench.workloads.wide_area_sql import (
+    COMPUTE,
+    QUERIES,
+    SITES,
+    TweetWriter,
+    WideRates,
+    find_sources_of,
+    write_project,
+)
 from headrace.declare.read import read_project
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import PlanOptions
@@ -69,6 +78,35 @@ def test_copies_share_a_narrow_link_fairly_and_their_readers_get_the_least_of_th
     assert found.shares == {name: pytest.approx(0.25)} and found.sent[ends] == narrow[ends]
     measured = Measured(0.0, row_bytes=dict.fromkeys(plan.graph.vertices, 2.0))
     assert sum(predict_measured(plan, measured, narrow).sent.values()) < sum(wide.sent.values())
+
+
+def test_what_is_made_of_slow_rows_is_as_slow_and_what_is_brought_beside_them_runs_ahead(tmp_path: Path) -> None:
+    """Rows of one site come at a quarter of their rate. Those of others come as fast as ever, as they are asked for up
+    to now; the result, that goes on to another site, waits for the slower.
+    """
+    catalogue = only(read_wide(tmp_path, "tight"), "Q5")
+    plan, ample = make_plan(catalogue, PlanOptions(wide_area=WideArea.NET)), make_rates("ample", 360.0)
+    wide = predict_planned(plan, ample)
+    result = next(ends for ends in wide.wanted if ends[1] == "singapore" and ends[0] in COMPUTE)
+    slow, beside = ("ohio", result[0]), ("oregon", result[0])
+    found = predict_planned(plan, {**ample, slow: wide.wanted[slow] / 4})
+    assert found.shares == {"Q5": pytest.approx(0.25)}
+    assert found.sent[beside] == pytest.approx(wide.sent[beside])
+    assert found.sent[result] == pytest.approx(wide.sent[result] / 4, rel=0.25), "requests and acknowledgements remain"
+    assert found.sent[result] < wide.sent[result] / 2
+
+
+def test_groups_that_are_new_send_no_earlier_row(tmp_path: Path) -> None:
+    """Where rows have come for a moment only, all groups are new: half as many rows leave as when all are known."""
+    catalogue, rates = only(read_wide(tmp_path, "tight"), "Q5"), make_rates("ample", 360.0)
+    plan = make_plan(catalogue, PlanOptions(wide_area=WideArea.NET))
+    measured = Measured(0.0)
+    young, grown, old = (predict_measured(plan, measured, rates, age_s) for age_s in (0.0, 60.0, math.inf))
+    result = next(ends for ends in old.wanted if ends[1] == "singapore" and ends[0] in COMPUTE)
+    assert young.wanted[result] == pytest.approx(old.wanted[result] / 2, rel=0.02)
+    assert young.wanted[result] < grown.wanted[result] < old.wanted[result]
+    rows = {ends: size for ends, size in old.wanted.items() if ends[0] not in COMPUTE}
+    assert rows == {ends: young.wanted[ends] for ends in rows}
 
 
 def test_every_query_reads_a_stream(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan import Operator, Plan, PlanOptions
 from headrace.model.plan_modes import WideArea
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
@@ -65,6 +66,17 @@ def test_a_plan_of_one_who_comes_last_is_the_plan_of_all(mode):
     before = make_plan(with_contracts(shop(), small), options)
     then = plan_on_running(before, with_contracts(shop(), [*small, large]))
     assert then.graph == make_plan(with_contracts(shop(), [*small, large]), options).graph
+
+
+def test_who_comes_joins_what_runs_for_one_that_is_forced():
+    """Links carry what is forced as well: whoever did not see it would have the same sent a second time."""
+    forced, plain = replace(wanted("bought", "us"), forced=True), wanted("bought", "asia")
+    before = make_plan(with_contracts(shop(), [forced]), PlanOptions(wide_area=WideArea.SANA))
+    then = plan_on_running(before, with_contracts(shop(), [forced, plain]))
+    assert_right(then)
+    assert not then.rejected and made_of(then, forced.name) == made_of(before, forced.name)
+    own = made_of(then, plain.name).keys() - made_of(then, forced.name).keys()
+    assert {then.graph.edges[name].op for name in own} <= {Operator.COPY, Operator.APPLY}
 
 
 @pytest.mark.parametrize("mode", WideArea)

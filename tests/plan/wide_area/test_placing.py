@@ -56,6 +56,45 @@ def test_a_link_that_the_output_of_an_earlier_operator_will_take_is_taken() -> N
         assert predict(workload, net, placed.deployment, MODES[mode].sharing).overloaded(net) == ()
 
 
+Links = dict[tuple[str, str], tuple[float, float]]
+
+
+def make_query(name: str, inputs: tuple[str, ...], sends: float, sink: str) -> StreamQuery:
+    """One operator that sends so many MB/s to its sink."""
+    made = QueryOperator(f"{name}.made", f"{name} of {inputs}", inputs, 1, sends * MB)
+    return StreamQuery(name, (made, QueryOperator(f"{name}.sink", f"{name} sink", (made.id,), 1, 1, pinned=sink)))
+
+
+@pytest.mark.parametrize("mode", ["net", "max-share", "sana"])
+def test_a_result_that_has_no_room_to_the_sink_is_made_there_though_rows_come_from_far(mode: str) -> None:
+    """M is near, and has 1 MB/s to the sink for 4: whoever looked only at the rows on their way would choose M."""
+    links: Links = {("A", "M"): (50, 0.01), ("A", "Z"): (11.5, 0.1), ("M", "Z"): (1, 0.05)}
+    links |= {("B", "M"): (50, 0.01), ("B", "Z"): (11.5, 0.1)}
+    net = network("A B M Z", links | {(b, a): v for (a, b), v in links.items()} | {("A", "B"): (1, 1)}, "M Z")
+    streams = {name: SiteStream(name, name.upper(), 1, 11 * MB) for name in ("a", "b")}
+    workload = Workload(streams, (make_query("q", ("a", "b"), 4.0, "Z"),))
+    assert admit_greedily(workload, net, MODES[mode]).deployment["q"]["q.made"] == "Z"
+
+
+def test_of_sites_that_are_about_as_good_that_is_taken_where_fewer_bytes_are_sent() -> None:
+    links: Links = {("A", "M"): (100, 0.0995), ("A", "Z"): (100, 0.1), ("B", "M"): (100, 0.01), ("B", "Z"): (100, 0.01)}
+    net = network("A B M Z", links | {("M", "Z"): (100, 0.001), ("Z", "M"): (100, 0.001)}, "M Z")
+    streams = {name: SiteStream(name, name.upper(), 1, 10 * MB) for name in ("a", "b")}
+    workload = Workload(streams, (make_query("q", ("a", "b"), 8.0, "Z"),))
+    assert admit_greedily(workload, net, MODES["sana"]).deployment["q"]["q.made"] == "Z"
+
+
+def test_what_is_shared_has_to_save_more_than_is_sent_on_from_there() -> None:
+    """Rows of 2 MB/s are at M already. Made there, 5 MB/s go to the sink; made at the sink, 2."""
+    links: Links = {("A", "M"): (100, 0.01), ("A", "Z"): (100, 0.1), ("M", "Z"): (100, 0.1)}
+    net = network("A M Z", links | {(b, a): v for (a, b), v in links.items()}, "M Z")
+    streams = {"a": SiteStream("a", "A", 1, 2 * MB)}
+    workload = Workload(streams, (make_query("first", ("a",), 0.1, "M"), make_query("second", ("a",), 5.0, "Z")))
+    sites = {name: admit_greedily(workload, net, MODES[name]).deployment for name in ("sana", "max-share")}
+    assert sites["sana"]["second"]["second.made"] == "Z"
+    assert sites["max-share"]["second"]["second.made"] == "M", "it shares whatever that costs"
+
+
 def sana_example() -> tuple[Workload, SiteNetwork]:
     """Two queries over filtered streams of 10 MB/s: Q1 unites US, EU and Asia in London, Q2 sends US and EU to the
     ads.

@@ -55,7 +55,9 @@ def arrange_on_running(
         kept = kept if name in stay else kept.without(name)
     there = {entry.contract.name for entry in kept.kept}
     wanted = [contract for name, contract in catalogue.contracts.items() if name not in there]
-    unforced = _with_all(_drop_forced(kept), [one for one in wanted if not one.forced], views)
+    # A mode that places operators looks at links, which carry what is forced as well.
+    before = _drop_forced(kept) if kept.wishes.wide_area is None else kept
+    unforced = _with_all(before, [one for one in wanted if not one.forced], views)
     unforced = _with_replaced(unforced, _value_running(old, catalogue), views)
     return _with_forced(_with_held(unforced, held, views), kept, views)
 
@@ -240,7 +242,8 @@ def _drop_forced(now: Arrangement) -> Arrangement:
 
 def _with_forced(now: Arrangement, before: Arrangement, views: Views) -> Arrangement:
     """Adds all contracts that are forced: as they were, if the others have left their views in the form they had."""
-    forced = {name: contract for name, contract in now.catalogue.contracts.items() if contract.forced}
+    there = {kept.contract.name for kept in now.kept}
+    forced = {name: one for name, one in now.catalogue.contracts.items() if one.forced and name not in there}
     for kept in before.kept:
         name, view = kept.contract.name, kept.contract.view
         if name in forced and tuple(blocks_in_form(now, view)) == tuple(blocks_in_form(before, view)):

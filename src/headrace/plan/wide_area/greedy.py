@@ -21,6 +21,8 @@ from headrace.plan.wide_area.streams import QueryOperator, SiteLink, SiteNetwork
 
 LATER = 0.1
 """Share by which a running operator may be later than another one, where latency is preferred."""
+AS_GOOD = 0.1
+"""Share by which a site may be worse for Hourglass than the best one and counts as good, where bytes are preferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class _QueryAdmission:
         then that which fills its links least.
         """
         running = self.running.sites_of(operator.fingerprint) if self.mode.aware_sharing else ()
-        loads = self._sum(self._missing(operator, alone), self._towards_sink(operator, alone))
+        loads = self._adds(operator, alone)
         if not running or self._fits(loads):
             return alone
         full = {site: self._worst_load(self._towards_sink(operator, site)) for site in running}
@@ -138,12 +140,16 @@ class _QueryAdmission:
 
     def _alone(self, operator: QueryOperator, allowed: tuple[str, ...]) -> str:
         """The site of an operator that nobody runs yet."""
-        near_inputs = self._near_inputs(operator, allowed)
-        if near_inputs:
-            return max(
-                near_inputs, key=lambda site: (self._count_saved(operator, site), -self._hourglass(operator, site))
-            )
-        return self._fresh(operator, allowed)
+        near_inputs, fresh = self._near_inputs(operator, allowed), self._fresh(operator, allowed)
+        if not near_inputs:
+            return fresh
+        near = max(near_inputs, key=lambda site: (self._count_saved(operator, site), -self._hourglass(operator, site)))
+        if not self.mode.aware_sharing or self.prefer is not Prefer.BYTES:
+            return near
+        # What is there already may be less than what is sent on from there: sharing it would cost bytes.
+        sink = [site for site in allowed if site == self.query.sink.pinned]
+        apart = [site for site in (fresh, *sink) if self._fits(self._adds(operator, site))]
+        return min((near, *apart), key=lambda site: self._total(self._adds(operator, site)))
 
     def _near_inputs(self, operator: QueryOperator, allowed: Iterable[str]) -> list[str]:
         """Sites of the set IN: those to which some input is already copied for another query, where the rest still
@@ -153,10 +159,7 @@ class _QueryAdmission:
             site
             for site in allowed
             if self._count_saved(operator, site) > 0
-            and (
-                not self.mode.aware_sharing
-                or self._fits(self._sum(self._missing(operator, site), self._towards_sink(operator, site)))
-            )
+            and (not self.mode.aware_sharing or self._fits(self._adds(operator, site)))
         ]
 
     def _fresh(self, operator: QueryOperator, allowed: tuple[str, ...]) -> str:
@@ -169,24 +172,37 @@ class _QueryAdmission:
             return min(
                 linked or allowed, key=lambda site: (site != first, self.network.latency.get((first, site), 0.0), site)
             )
-        fitting = [site for site in allowed if self._fits(self._missing(operator, site))]
+        fitting = [site for site in allowed if self._fits(self._needs(operator, site))]
         if fitting:
-            # Where all would fill a link on the way to the sink, that which fills it least.
-            return min(
-                fitting, key=lambda site: (self._hourglass(operator, site), self._worst_of(operator, site), site)
-            )
+            return self._choose_fitting(operator, fitting)
         return min(
             allowed,
             key=lambda site: (
-                self._worst_load(self._missing(operator, site)),
+                self._worst_load(self._needs(operator, site)),
                 -self._count_saved(operator, site) if self.mode.aware_sharing else 0.0,
                 site,
             ),
         )
 
-    def _worst_of(self, operator: QueryOperator, site: str) -> float:
-        """The load of the fullest link, with copies of inputs and with the output on its way to the sink."""
-        return self._worst_load(self._sum(self._missing(operator, site), self._towards_sink(operator, site)))
+    def _choose_fitting(self, operator: QueryOperator, fitting: Iterable[str]) -> str:
+        """Where Hourglass is least; of sites that are about as good, that where fewest bytes are sent. Where all would
+        fill a link on the way to the sink, that which fills it least.
+        """
+        weights = {site: self._hourglass(operator, site) for site in fitting}
+        least = min(weights.values())
+        if self.prefer is Prefer.BYTES and least < float("inf"):
+            good = [site for site, weight in weights.items() if weight <= (1 + AS_GOOD) * least]
+            return min(good, key=lambda site: (self._total(self._adds(operator, site)), weights[site], site))
+        return min(weights, key=lambda site: (weights[site], self._worst_load(self._adds(operator, site)), site))
+
+    def _needs(self, operator: QueryOperator, site: str) -> dict[SiteLink, float]:
+        """Bytes/s that an operator at a site has sent for certain. What is read by the sink alone goes there."""
+        is_last = operator.id in self.query.sink.inputs
+        return self._adds(operator, site) if is_last else self._missing(operator, site)
+
+    def _adds(self, operator: QueryOperator, site: str) -> dict[SiteLink, float]:
+        """Bytes/s of the copies that an operator needs, and of its output as if only the sink read it."""
+        return self._sum(self._missing(operator, site), self._towards_sink(operator, site))
 
     def _missing(self, operator: QueryOperator, site: str) -> dict[SiteLink, float]:
         """Bytes/s of the copies an operator at a site needs and that are not sent yet."""
@@ -215,7 +231,7 @@ class _QueryAdmission:
         return held
 
     def _hourglass(self, operator: QueryOperator, site: str) -> float:
-        loads = self._sum(self._missing(operator, site), self._towards_sink(operator, site))
+        loads = self._adds(operator, site)
         weight = 0.0
         for link, amount in loads.items():
             free = self.network.bandwidth[link] - self._count_taken(link)
