@@ -178,9 +178,11 @@ def test_a_site_that_answers_again_is_asked_at_once_by_all_who_had_given_up_for_
         bringing.tell_to_end()
 
 
-def test_views_are_hurried_once_whenever_another_site_says_that_it_ends(tmp_path: Path, ledger: Ledger) -> None:
+def test_views_are_hurried_while_another_site_says_that_it_ends_and_all_of_them_at_first(
+    tmp_path: Path, ledger: Ledger
+) -> None:
     program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
-    peers, hurried, stop = {name: AskedPeer() for name in ("m1", "m3")}, list[str](), threading.Event()
+    peers, hurried, stop = {name: AskedPeer() for name in ("m1", "m3")}, list[tuple[str, float]](), threading.Event()
     bringing = Importing(
         "m2",
         lambda name: cast(SitePeer, peers[name]),
@@ -192,18 +194,18 @@ def test_views_are_hurried_once_whenever_another_site_says_that_it_ends(tmp_path
         lambda *_: None,
         lambda: 1_000_000,
         ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
-        hurry=hurried.append,
+        hurry=lambda origin, share: hurried.append((origin, share)),
     )
     try:
         bringing.reach()
-        for times in (1, 2):
+        for _ in range(2):
             peers["m1"].is_ending = True
-            until(lambda times=times: hurried == ["m1"] * times, "it is heard")  # type: ignore[misc]
-            heard = peers["m1"].heard
-            until(lambda heard=heard: peers["m1"].heard > heard + 2, "it is heard again")  # type: ignore[misc]
-            assert hurried == ["m1"] * times
+            until(lambda: len(hurried) > 2, "it is heard again and again")
+            assert hurried[0] == ("m1", 0.0), "all of them, however young they are"
+            assert set(hurried[1:]) == {("m1", importing.YOUNG)}
             peers["m1"].is_ending, heard = False, peers["m1"].heard
             until(lambda heard=heard: peers["m1"].heard > heard + 1, "it is there again")  # type: ignore[misc]
+            del hurried[:]
     finally:
         stop.set()
         bringing.tell_to_end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -63,6 +64,23 @@ def test_a_site_ends_although_a_push_goes_on(tmp_path: Path, monkeypatch: pytest
             other.submit(service.leave_fresh).result(10)
     finally:
         service.close()
+
+
+def test_views_that_are_hurried_go_by_their_promises_and_young_ones_wait(tmp_path: Path) -> None:
+    """A site that ends has seconds: what is promised most goes first, and what is fresh enough takes no time."""
+    world = load_two_views(tmp_path)
+    first, second = world.plan.contracts
+    plan = replace(world.plan, contracts=(replace(first, freshness_s=100.0), replace(second, freshness_s=20.0)))
+    running = Running(plan, world.program, {}, frozenset(world.sources), (), (), {})
+    scheduler = Scheduler(running, world.engine, Learning(plan))
+    now = world.pass_time(5 * SECOND)
+    world.capture({})
+    times = world.ledger.times()
+    assert scheduler.hurry(None, now, times, share=1 / 8).keys() == {second.vertex}
+    assert scheduler.hurry(None, now, times).keys() == {first.vertex, second.vertex}
+    due = sorted(scheduler.pending.values(), key=lambda one: one.urgency)
+    assert [one.contract for one in due] == [second.contract, first.contract]
+    assert [round((one.deadline - now) / SECOND) for one in due] == [15, 95]
 
 
 def test_where_nothing_happens_all_views_move_on_together_but_young_ones_that_are_delivered(tmp_path: Path) -> None:

@@ -334,6 +334,12 @@ def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
             written = time.monotonic()
 
 
+def tell_status(host: ServiceHost, end: threading.Event) -> None:
+    """Writes the status meanwhile, as `keep_promises` did: a host that is about to end still pushes views."""
+    while not end.wait(STATUS_EVERY_S / 2):
+        _write_status(host)
+
+
 def _write_status(host: ServiceHost) -> None:
     """Writes the status, and tells of a disk that does not take it: then `status` asks for it over HTTP."""
     service, hindrance = host.service, host.service.threads.hindrance

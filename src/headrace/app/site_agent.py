@@ -24,6 +24,7 @@ from headrace.app.running import (
     open_host,
     say_phase,
     tell_remains,
+    tell_status,
 )
 from headrace.app.site_answers import answer_site
 from headrace.connect.free_port import free_port
@@ -102,7 +103,8 @@ def run_hosted(
     ):
         host.start(host.prepare(ApplyWishes()))
         keep_promises(host, say, lambda phase: say(say_phase(phase, host, began)))
-        host.service.leave_fresh()
+        with running_beside(partial(tell_status, host), "status"):
+            host.service.leave_fresh()
 
 
 def _choose_engine(plan: Plan, alone: HostedSite, settings: UpSettings) -> DeclaredEngine:

@@ -62,6 +62,10 @@ ANSWER_WITHIN_S = 5.0
 """How long another site may take to push what it is asked for before it says how far it is."""
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
 """How long a worker leaves a site alone that does not send what it asks for; not once it answers again."""
+HEAR_ENDING_EVERY_S = 0.2
+"""How often to listen to one that is about to end: what it has now will be all that there is for a while."""
+YOUNG = 1 / 8
+"""Share of its promise to which a view is kept fresh meanwhile that reads something of it."""
 HEAR_SILENT_EVERY_S = 0.5
 """How often to listen to a site that does not answer."""
 SILENT_S = 5.0
@@ -163,8 +167,10 @@ class Importing:
     """The link from another site, as it is declared."""
     find_budget: Callable[[], int | None] = lambda: None
     """Bytes that changes may take here; None if nothing runs yet."""
-    hurry: Callable[[str], object] = lambda _: None
-    """Has all views pushed that read something of another site, which is about to end."""
+    hurry: Callable[[str, float], object] = lambda *_: None
+    """Has views pushed that read something of another site, which is about to end, and whose age is this share of their
+    promise or more.
+    """
     find_views: Callable[[], Collection[str]] = tuple
     """The vertices that contracts here read."""
 
@@ -292,13 +298,13 @@ class Importing:
 
     def _hear(self, name: str) -> None:
         queue, stop = self._queues[name], self.threads.stop
-        while not stop.wait(self._pause_s() if queue.silent_since is None else HEAR_SILENT_EVERY_S):
+        while not stop.wait(self._pause_s(queue)):
             try:
                 heard = queue.peer.hear_reach()
                 self._reach[name] = heard.times
                 self._answers(name)
-                if heard.is_ending and not queue.is_ending:
-                    self.hurry(name)
+                if heard.is_ending:
+                    self.hurry(name, YOUNG if queue.is_ending else 0.0)
                 queue.is_ending = heard.is_ending
                 self._watch_link(name)
             except NotThereYet:
@@ -327,8 +333,12 @@ class Importing:
             if not is_worth_another(before, probe):
                 return
 
-    def _pause_s(self) -> float:
+    def _pause_s(self, queue: _Queue) -> float:
         """How often to listen: what is heard late adds to the lag of those who are promised most."""
+        if queue.silent_since is not None:
+            return HEAR_SILENT_EVERY_S
+        if queue.is_ending:
+            return HEAR_ENDING_EVERY_S
         return min(max(HEAR_EVERY_S, HEAR_WITHIN * self.shortest_s()), HEAR_AT_LEAST_EVERY_S)
 
     def _bring(self, name: str) -> None:

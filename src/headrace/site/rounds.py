@@ -135,14 +135,15 @@ class Rounds:
             assert self.running is not None, "nothing runs yet"
             return self._push_views({one.vertex for one in self.running.plan.contracts}, t)
 
-    def hurry(self, within_s: float, origin: str | None = None) -> Mapping[str, int]:
+    def hurry(self, within_s: float, origin: str | None = None, share: float = 0.0) -> Mapping[str, int]:
         """Has views pushed ahead of their turn, as far as there is something now: all, or those that read something of
-        another site. The times that they will get to, by vertex; none if a push goes on for so many seconds.
+        another site, and whose age is this share of their promise or more. The times that they will get to, by vertex;
+        none if a push goes on for so many seconds.
         """
         with self.turns.try_pushing(within_s) as is_ours:
             if not is_ours or self.scheduler is None:
                 return {}
-            found = self.scheduler.hurry(origin, self.clock(), self.ledger.times())
+            found = self.scheduler.hurry(origin, self.clock(), self.ledger.times(), share)
             self.wake()
         return found
 

@@ -183,18 +183,21 @@ class Scheduler:
         }
         return engine.push({*views, *ready} - slow, t)
 
-    def hurry(self, origin: str | None, now: int, times: Mapping[str, int]) -> dict[str, int]:
+    def hurry(self, origin: str | None, now: int, times: Mapping[str, int], share: float = 0.0) -> dict[str, int]:
         """Makes views due ahead of their turn, up to what there is now: all, or those that read something of another
-        site. The times, by vertex.
+        site, and whose age is this share of their promise or more. The times, by vertex.
         """
         scene, found = self.state().scene(now, times, {}), dict[str, int]()
         for entry in self.running.plan.contracts:
             t = self._find_newest(entry.contract, origin, scene)
             if t is None or t <= times[entry.vertex] or self._backs_off_for(entry.contract, now):
                 continue
-            known = self.pending.get(entry.contract)
-            if known is None or known.target < t:
-                self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline=now, late=False)
+            freshness = round(entry.freshness_s * SECOND)
+            if now - times[entry.vertex] < share * freshness:
+                continue
+            known, deadline = self.pending.get(entry.contract), max(now, times[entry.vertex] + freshness)
+            if known is None or known.target < t:  # those that are promised most go first
+                self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline, late=False)
             found[entry.vertex] = t
         return found
 

@@ -49,7 +49,7 @@ from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.given_contents import GivenContents
 from headrace.site.housekeeping import Housekeeping
-from headrace.site.importing import Importing, SitePeer
+from headrace.site.importing import YOUNG, Importing, SitePeer
 from headrace.site.journal import Journal
 from headrace.site.latencies import Latencies
 from headrace.site.link_states import LinkState, find_declared
@@ -80,6 +80,7 @@ ANSWER_WITHIN_S = 8.0
 """How long threads that ask databases may go on: a database that stands still never answers."""
 LEFT_WITHIN_S, LOOK_EVERY_S = 4.0, 0.05
 """How long a site that ends waits until others have what they lack of it: they hear of its end within two seconds."""
+LEFT_FRESH_EVERY_S = 0.5
 AUDIT_EVERY_S = 1.0
 LOOK_AT_STEPS_EVERY_S = 3.0
 SLOTS_EVERY_S = 3.0
@@ -243,7 +244,7 @@ class Service:
             shortest_s=self._find_shortest,
             find_link=self._find_link_from,
             find_budget=self._find_budget,
-            hurry=lambda origin: self.rounds.hurry(LEFT_WITHIN_S, origin),
+            hurry=lambda origin, share: self.rounds.hurry(LEFT_WITHIN_S, origin, share),
             find_views=self._find_views,
         )
 
@@ -285,12 +286,15 @@ class Service:
             return
         given, deadline = self.exporting.tell_end(), Deadline(LEFT_WITHIN_S)
         self.importing.hear_all(deadline)
-        pushed = self.rounds.hurry(deadline.left_s)
+        pushed, again = self.rounds.hurry(deadline.left_s), Deadline(LEFT_FRESH_EVERY_S)
         while deadline.left_s > 0 and not self.stop.wait(LOOK_EVERY_S):
             times, silent = self.ledger.times(), self.importing.find_silent()
             behind = any(times.get(vertex, t) < t for vertex, t in pushed.items())
             if not behind and not self.exporting.find_not_given(given, silent):
                 return
+            if again.left_s <= 0:  # what waits for others does not age meanwhile
+                self.rounds.hurry(deadline.left_s, share=YOUNG)
+                again = Deadline(LEFT_FRESH_EVERY_S)
 
     def close(self) -> None:
         """Abandons threads that wait for a hung database, as a kill would: all that counts is in the ledger."""
