@@ -17,17 +17,21 @@ import pyarrow as pa
 from bench.feeds_history import Version
 from bench.feeds_people import EPOCH, SeenEntry, SeenPage
 from bench.feeds_world import LIMIT, MORE_THAN, PER_PRODUCER, WITHIN_S
+from headrace.run.feeds.cursor import decode_cursor
+from headrace.run.feeds.page import PageCursor
 from headrace.run.feeds.signed import SIGNATURE_BYTES
 
 AT_ONCE = 500
 """Pages that one statement compares."""
 DIGITS = 19
+NOWHERE = (None, None, None)
 
 FOUND = """
 CREATE OR REPLACE TEMP TABLE found AS
 WITH known AS (
     SELECT p.n, p.as_of, p.aged_from, e.producer, e.ts, e.id, e.place, e.body,
-        p.top_ts, p.top_place, p.top_of, last.ts AS last_ts, last.place AS last_place
+        p.top_ts, p.top_place, p.top_of, coalesce(last.ts, p.floor_ts) AS last_ts,
+        coalesce(last.place, p.floor_place) AS last_place, coalesce(last.of, p.floor_of) AS last_of
     FROM pages p
     JOIN follows f ON f.consumer = p.consumer AND f.from_t <= p.as_of AND p.as_of < f.to_t
     JOIN events e ON e.producer = f.producer AND e.from_t <= p.as_of AND p.as_of < e.to_t
@@ -37,14 +41,15 @@ WITH known AS (
     SELECT * FROM known
     WHERE top_ts IS NULL OR (
         (ts, place, producer) <= (top_ts, top_place, top_of)
-        AND (last_ts IS NULL OR (ts, place) < (last_ts, last_place)))
+        AND (last_ts IS NULL OR (ts, place, producer) < (last_ts, last_place, last_of)))
 )
 SELECT n, aged_from, producer, ts, id, body,
     row_number() OVER (PARTITION BY n, producer ORDER BY ts DESC, place DESC) AS nth,
     row_number() OVER (PARTITION BY n ORDER BY ts DESC, place DESC, producer DESC) AS place
 FROM eligible
 """
-"""What a page may show. `shown` and `top_*` are from the cursor: each producer's last entry, and where it ended."""
+"""What a page may show. `shown`, `floor_*` and `top_*` are from the cursor: what was shown of each producer is not
+below its place, or not below the floor, and where the page ended."""
 
 FEW: Mapping[str, str] = {
     "home": f"""
@@ -104,20 +109,24 @@ def compare_pages(pages: Sequence[SeenPage], history: Mapping[str, Sequence[Vers
 
 def _compute(duck: duckdb.DuckDBPyConnection, pages: Sequence[SeenPage], feed: str) -> dict[int, tuple[SeenEntry, ...]]:
     cursors = [_read_cursor(page.before) for page in pages]
-    rows = {name: list[Any]() for name in ("n", "consumer", "as_of", "aged_from", "top_ts", "top_place", "top_of")}
-    shown = {name: list[Any]() for name in ("n", "producer", "ts", "place")}
+    places = ("top_ts", "top_place", "top_of", "floor_ts", "floor_place", "floor_of")
+    rows = {name: list[Any]() for name in ("n", "consumer", "as_of", "aged_from", *places)}
+    shown = {name: list[Any]() for name in ("n", "producer", "ts", "place", "of")}
     hidden = {name: list[Any]() for name in ("n", "producer")}
     for number, (page, cursor) in enumerate(zip(pages, cursors, strict=True)):
-        as_of, top, last = cursor or (page.as_of, (None, None, None), {})
-        for name, value in zip(rows, (number, page.consumer, page.as_of, as_of, *top), strict=True):
+        as_of = page.as_of if cursor is None else cursor.as_of
+        top = NOWHERE if cursor is None else cursor.ceiling
+        floor = NOWHERE if cursor is None or cursor.floor is None else cursor.floor
+        for name, value in zip(rows, (number, page.consumer, page.as_of, as_of, *top, *floor), strict=True):
             rows[name].append(value)
-        for producer, (ts, place) in last.items():
-            for name, value in zip(shown, (number, producer, ts, place), strict=True):
+        for producer, bound in () if cursor is None else cursor.below.items():
+            for name, value in zip(shown, (number, producer, *bound), strict=True):
                 shown[name].append(value)
         for producer in page.hidden:
             hidden["n"].append(number)
             hidden["producer"].append(producer)
-    types = {"n": pa.int64(), "as_of": pa.int64(), "aged_from": pa.int64(), "top_ts": pa.int64(), "ts": pa.int64()}
+    types = {"n": pa.int64(), "as_of": pa.int64(), "aged_from": pa.int64(), "top_ts": pa.int64()}
+    types |= {"floor_ts": pa.int64(), "ts": pa.int64()}
     for table, columns in (("pages", rows), ("shown", shown), ("hidden", hidden)):
         arrays = {name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()}
         _fill(duck, table, pa.table(arrays))
@@ -155,11 +164,10 @@ def _tell_times(versions: Sequence[Version]) -> dict[str, list[int]]:
     return {"from_t": [version.from_t for version in versions], "to_t": [version.to_t for version in versions]}
 
 
-def _read_cursor(text: str | None) -> tuple[int, tuple[Any, Any, Any], Mapping[str, tuple[int, str]]] | None:
+def _read_cursor(text: str | None) -> PageCursor | None:
     if text is None:
         return None
-    as_of, top, shown = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))[SIGNATURE_BYTES:])
-    return as_of, tuple(top), shown
+    return decode_cursor(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))[SIGNATURE_BYTES:])
 
 
 def _judge(compared: Compared, page: SeenPage, expected: tuple[SeenEntry, ...]) -> None:

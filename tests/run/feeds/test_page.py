@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -12,7 +15,18 @@ from hypothesis import strategies as st
 from headrace.doors.api.feed_table import LONGEST_CURSOR
 from headrace.run.feeds.cursor import WrongCursor, read_cursor, write_cursor
 from headrace.run.feeds.enough import find_floor
-from headrace.run.feeds.page import SECOND, FeedRead, PageCursor, PageEntry, PageRules, count_unread, make_page
+from headrace.run.feeds.page import (
+    HIGHEST,
+    SECOND,
+    FeedPlace,
+    FeedRead,
+    PageCursor,
+    PageEntry,
+    PageRules,
+    count_unread,
+    make_page,
+)
+from headrace.run.feeds.signed import write_signed
 from tests.run.feeds.raw_feed import (
     NOW,
     PRODUCERS,
@@ -154,7 +168,8 @@ def test_unread_entries_are_counted_up_to_99():
 
 @pytest.mark.parametrize("change", ["feed", "consumer", "key", "text", "nonsense"])
 def test_a_cursor_of_somebody_else_or_a_changed_one_is_refused(change):
-    given_out = PageCursor(NOW, (5, "é", PRODUCERS[3]), {"bob": (3, "x")})
+    below = {"bob": (3, "x", "bob"), "alice": HIGHEST, "chad": (4, "", "chad"), "zoë": (2, "ö", "bob")}
+    given_out = PageCursor(NOW, (5, "é", PRODUCERS[3]), below, (1, "y", "bob"))
     text = write_cursor(given_out, "home", "anna", KEY)
     assert read_cursor(text, "home", "anna", KEY) == given_out
     changed = {"text": text[:-2] + ("AA" if text[-2:] != "AA" else "BB"), "nonsense": "%%%"}.get(change, text)
@@ -167,13 +182,52 @@ def test_a_cursor_of_somebody_else_or_a_changed_one_is_refused(change):
         )
 
 
-def test_a_cursor_of_very_many_producers_has_room_in_a_request():
-    """A ranked page may show something of everybody below an entry that nobody has seen yet."""
-    shown = {f"user{number}": (NOW - number * 7_919_003, str(number * 31 % 10_007)) for number in range(2_000)}
-    given_out = PageCursor(NOW, (NOW, "x", "somebody"), shown)
-    text = write_cursor(given_out, "home", "anna", KEY)
-    assert read_cursor(text, "home", "anna", KEY) == given_out
-    assert len(text) <= LONGEST_CURSOR
+@pytest.mark.parametrize("rules", [PageRules(20, pool=100, rank=rank_by_likes), PageRules(20, None, 2, 3600.0)])
+def test_a_cursor_does_not_grow_with_every_page_that_is_turned(rules):
+    """Some entries are left for last again and again, while thousands below them are shown."""
+    random = Random(1)
+    people = [str(uuid.UUID(int=random.getrandbits(128))) for _ in range(3_000)]
+    busy = people[:4] if rules.rank is None else people[:80]
+    often = 400 if rules.rank is None else 1
+    events = [PageEntry(who, NOW - nth, f"{who}-{nth}", {"likes": 0}) for who in busy for nth in range(often)]
+    events += [PageEntry(who, NOW - 1000 - nth, who, {"likes": 9}) for nth, who in enumerate(people[80:])]
+    shown, longest, cursor = Counter[PageEntry](), 0, None
+    for _ in range(len(events)):
+        left = [entry for entry in events if cursor is None or cursor.admits(entry)]
+        page = make_page(rules, FeedRead(NOW, tuple(left)), cursor)
+        shown.update(page.entries)
+        if page.next is None:
+            break
+        text = write_cursor(page.next, "home", "anna", KEY)
+        cursor, longest = read_cursor(text, "home", "anna", KEY), max(longest, len(text))
+        assert cursor == page.next
+        assert len(cursor.below) <= max(rules.limit, rules.pool or 0) + 2 * rules.limit
+    assert shown == Counter(events)
+    assert longest < LONGEST_CURSOR / 5
+
+
+@given(events=raw_events(largest=30), rules=page_rules(most=5), ranked=page_rules(ranked=True, most=5), data=st.data())
+def test_later_pages_are_those_of_who_remembers_all_that_was_shown(events, rules, ranked, data):
+    """A cursor says as little as it can. Somebody with a list of all places gets the same pages."""
+    rules = data.draw(st.sampled_from([rules, ranked]))
+    cursor, last = None, dict[str, FeedPlace]()
+    for _ in range(2 * len(events) + 2):
+        page = make_page(rules, FeedRead(NOW, tuple(events)), cursor)
+        remembered = PageCursor(NOW, HIGHEST, dict(last))
+        assert page.entries == make_page(rules, FeedRead(NOW, tuple(events)), remembered if last else None).entries
+        for one in page.entries:
+            last[one.producer] = min(one.feed_place, last.get(one.producer, HIGHEST))
+        cursor = page.next
+        if cursor is None:
+            break
+        cursor = read_cursor(write_cursor(cursor, "home", "anna", KEY), "home", "anna", KEY)
+    assert cursor is None
+
+
+def test_a_cursor_of_an_earlier_version_goes_on():
+    said = json.dumps([NOW, [9, "é", "zoë"], {"bob": [3, "x"]}], ensure_ascii=False).encode()
+    text = write_signed(said, ("cursor", "home", "anna"), KEY)
+    assert read_cursor(text, "home", "anna", KEY) == PageCursor(NOW, (9, "é", "zoë"), {"bob": (3, "x", "bob")})
 
 
 @given(events=raw_events(largest=20), rules=page_rules(), later=st.booleans(), data=st.data())

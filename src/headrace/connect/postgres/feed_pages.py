@@ -93,16 +93,21 @@ _PULLED: LiteralString = """
 _FIRST_OF_FEW: LiteralString = f"{_HELD}{_STORED_OF_FEW}{_PULLED}"
 _FIRST_OF_MANY: LiteralString = f"{_HELD}{_STORED_OF_MANY}{_PULLED}"
 _LATER: LiteralString = """
-last AS (
-    SELECT * FROM unnest(%(last_of)s::text[], %(last_ts)s::bigint[], %(last_id)s::text[]) AS last(producer, ts, id)
+shown AS (
+    SELECT * FROM unnest(%(bound_of)s::text[], %(bound_ts)s::bigint[], %(bound_id)s::text[], %(bound_by)s::text[])
+        AS shown(producer, ts, id, by)
 ), found AS (
     SELECT pair.producer, e.ts, e.id, e.nth, false AS is_stored
-    FROM pair CROSS JOIN clock LEFT JOIN last ON last.producer = pair.producer CROSS JOIN LATERAL (
+    FROM pair CROSS JOIN clock LEFT JOIN shown ON shown.producer = pair.producer CROSS JOIN LATERAL (
+        SELECT coalesce(shown.ts, %(floor_ts)s::bigint) AS ts, coalesce(shown.id, %(floor_id)s::text) AS id,
+            coalesce(shown.by, %(floor_by)s::text) AS by
+    ) b CROSS JOIN LATERAL (
         SELECT v.ts, v.id, row_number() OVER (ORDER BY v.ts DESC, v.id DESC) AS nth FROM {events} v
         WHERE v.producer = pair.producer AND v.from_t <= clock.t AND clock.t < v.to_t
             AND (v.ts, v.id) <= (%(top_ts)s::bigint, %(top_id)s::text COLLATE "C")
             AND (v.ts, v.id, v.producer) <= (%(top_ts)s::bigint, %(top_id)s::text COLLATE "C", %(top_of)s::text)
-            AND (v.ts, v.id) < (coalesce(last.ts, 9223372036854775807), coalesce(last.id, '') COLLATE "C")
+            AND (v.ts, v.id) <= (b.ts, b.id COLLATE "C")
+            AND (v.ts, v.id, v.producer) < (b.ts, b.id COLLATE "C", b.by COLLATE "C")
         ORDER BY v.ts DESC, v.id DESC LIMIT %(shown)s
     ) e WHERE (SELECT few FROM extent)
 )"""

@@ -27,9 +27,19 @@ from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import ConnectError
 from headrace.run.feeds.batch import part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
-from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough, find_floor
+from headrace.run.feeds.enough import MOST_FEW, STEPS, find_floor
 from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_too_many
-from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
+from headrace.run.feeds.page import (
+    HIGHEST,
+    MOST_UNREAD,
+    SECOND,
+    FeedRead,
+    PageCursor,
+    PageEntry,
+    PageRules,
+    Place,
+    count_enough,
+)
 
 READ_WITHIN_MS = 15_000
 """A page takes milliseconds; one that takes so long is not waited for any more."""
@@ -269,9 +279,10 @@ def _ask_page(consumer: str, rules: PageRules, cursor: PageCursor | None) -> dic
         "is_later": cursor is not None,
     }
     if cursor is not None:
-        last = cursor.shown.items()
-        said["last_of"] = [producer for producer, _ in last]
-        said["last_ts"], said["last_id"] = [place[0] for _, place in last], [place[1] for _, place in last]
+        said["bound_of"], places = list(cursor.below), list(cursor.below.values())
+        said["bound_ts"], said["bound_id"] = [place[0] for place in places], [place[1] for place in places]
+        said["bound_by"] = [place[2] for place in places]
+        said["floor_ts"], said["floor_id"], said["floor_by"] = cursor.floor or HIGHEST
         said["top_ts"], said["top_id"], said["top_of"] = cursor.ceiling
     if rules.more_than is not None:
         said["k"], said["within"] = rules.more_than, int(rules.within_s * SECOND)

@@ -111,10 +111,10 @@ local function is_before(one, other)
 end
 local function push(producer, newest)
   local one = {producer = producer, ts = newest, nth = 0, offset = 0, chunk = 2}
-  local last = said.last and said.last[producer]
+  local bound = said.below and said.below[producer] or said.floor
   if ceiling then one.ts = math.min(one.ts, ceiling[1]) end
-  if last then
-    one.after = {tonumber(last[1]), last[2], producer}
+  if bound then
+    one.after = {tonumber(bound[1]), bound[2], bound[3]}
     one.ts = math.min(one.ts, one.after[1])
   end
   local place = #heap + 1

@@ -22,9 +22,18 @@ from headrace.connect.redis.feed_meter import RedisFeedMeter
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
-from headrace.run.feeds.enough import MOST_FEW, STEPS, count_enough
+from headrace.run.feeds.enough import MOST_FEW, STEPS
 from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_too_many
-from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
+from headrace.run.feeds.page import (
+    MOST_UNREAD,
+    SECOND,
+    FeedRead,
+    PageCursor,
+    PageEntry,
+    PageRules,
+    Place,
+    count_enough,
+)
 
 EVENTS_AT_ONCE, PRODUCERS_AT_ONCE, PURGED_AT_ONCE = 5_000, 1_000, 1_000
 ANSWER_WITHIN_S = 30.0
@@ -225,8 +234,10 @@ class RedisFeedReader(RedisFeed):
             said |= {"k": rules.more_than, "within": int(rules.within_s * SECOND)}
         if cursor is not None:
             time, id_, producer = cursor.ceiling
-            last = {name: (str(place[0]), place[1]) for name, place in cursor.shown.items()}
-            said |= {"as_of": str(cursor.as_of), "ceiling": (str(time), id_, producer), "last": last}
+            below = {name: (str(place[0]), *place[1:]) for name, place in cursor.below.items()}
+            said |= {"as_of": str(cursor.as_of), "ceiling": (str(time), id_, producer), "below": below}
+            if cursor.floor is not None:
+                said["floor"] = (str(cursor.floor[0]), *cursor.floor[1:])
         t, *rows = self._run(reading.PAGE, **said) or [None]
         return None if t is None else FeedRead(int(t), tuple(map(_entry, rows)))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
+from typing import Any
 
 from headrace.model.errors import UsageError
 from headrace.run.feeds.changes import StreamPlace
-from headrace.run.feeds.page import PageCursor
+from headrace.run.feeds.page import HIGHEST, FeedPlace, PageCursor
 from headrace.run.feeds.signed import read_signed, write_signed
 
 WORTH_SHORTENING = 1000
@@ -21,9 +22,11 @@ class WrongCursor(UsageError):
 
 
 def write_cursor(cursor: PageCursor, feed: str, consumer: str, key: bytes) -> str:
-    said = json.dumps([cursor.as_of, cursor.ceiling, cursor.shown], separators=(",", ":"), ensure_ascii=False).encode()
+    below = {producer: _shorten(place, producer, cursor.ceiling) for producer, place in cursor.below.items()}
+    parts = [cursor.as_of, cursor.ceiling, below] + ([] if cursor.floor is None else [cursor.floor])
+    said = json.dumps(parts, separators=(",", ":"), ensure_ascii=False).encode()
     if len(said) > WORTH_SHORTENING:
-        said = zlib.compress(said)
+        said = zlib.compress(said, 9)
     return write_signed(said, ("cursor", feed, consumer), key)
 
 
@@ -33,8 +36,32 @@ def read_cursor(text: str, feed: str, consumer: str, key: bytes) -> PageCursor:
     if said is None:
         what = "this is no cursor of this feed and consumer"
         raise WrongCursor(what, "leave it out to begin at the newest entry, or send `next` as given")
-    as_of, (time, id_, producer), shown = json.loads(said if said.startswith(b"[") else zlib.decompress(said))
-    return PageCursor(as_of, (time, id_, producer), {name: (last[0], last[1]) for name, last in shown.items()})
+    return decode_cursor(said)
+
+
+def decode_cursor(said: bytes) -> PageCursor:
+    """What is signed."""
+    as_of, (time, id_, producer), below, *floor = json.loads(said if said.startswith(b"[") else zlib.decompress(said))
+    ceiling = (time, id_, producer)
+    bounds = {name: _lengthen(place, name, ceiling) for name, place in below.items()}
+    return PageCursor(as_of, ceiling, bounds, (floor[0][0], floor[0][1], floor[0][2]) if floor else None)
+
+
+def _shorten(place: FeedPlace, producer: str, ceiling: FeedPlace) -> Any:
+    time, id_, of = place
+    if place == HIGHEST:
+        return None
+    if of != producer:
+        return place
+    return (time, id_) if id_ else ceiling[0] - time  # of numbers, a difference has fewer digits
+
+
+def _lengthen(place: Any, producer: str, ceiling: FeedPlace) -> FeedPlace:
+    if place is None:
+        return HIGHEST
+    if isinstance(place, int):
+        return ceiling[0] - place, "", producer
+    return place[0], place[1], place[2] if len(place) > 2 else producer
 
 
 def write_place(place: StreamPlace, feed: str, consumer: str, key: bytes) -> str:

@@ -15,7 +15,7 @@ no earlier than newer ones of its producer; those that were chosen are shown by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -31,6 +31,8 @@ MOST_UNREAD = 99
 SECOND = 1_000_000
 HIGHEST: FeedPlace = (2**63 - 1, "", "")
 """Above every entry."""
+LOWEST: FeedPlace = (-(2**63), "", "")
+"""Below every entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +81,23 @@ class PageRules:
 
 @dataclass(frozen=True, slots=True)
 class PageCursor:
-    """Where a page ended. What comes next is not above `ceiling`, and below the last entry that was shown of its
-    producer; what is new since then is above.
+    """Where a page ended. What comes next is not above `ceiling`, and of a producer below its place in `below`, or if
+    it has none there, below `floor`; what is new since then is above.
 
     `as_of` is the time of the first page: entries do not age while somebody turns pages.
     """
 
     as_of: int
     ceiling: FeedPlace
-    shown: Mapping[str, Place]
+    below: Mapping[str, FeedPlace]
+    floor: FeedPlace | None = None
+
+    def find_bound(self, producer: str) -> FeedPlace:
+        """What was shown of a producer is not below this place, and all else is."""
+        return self.below.get(producer, self.floor or HIGHEST)
 
     def admits(self, entry: PageEntry) -> bool:
-        last = self.shown.get(entry.producer)
-        return entry.feed_place <= self.ceiling and (last is None or entry.place < last)
+        return entry.feed_place <= self.ceiling and entry.feed_place < self.find_bound(entry.producer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +247,81 @@ def _end_page(
     producer of whom as many are shown as were looked at may have more below.
     """
     taken, counts = set(chosen), Counter(entry.producer for entry in chosen)
-    shown = dict(cursor.shown) if cursor is not None else {}
+    before = cursor or PageCursor(as_of, HIGHEST, {})
+    bounds = dict(before.below)
     for entry in chosen:
-        last = shown.get(entry.producer)
-        shown[entry.producer] = entry.place if last is None else min(last, entry.place)
+        last = bounds.get(entry.producer, before.floor)
+        bounds[entry.producer] = entry.feed_place if last is None else min(last, entry.feed_place)
     left = [*unknown, *(entry.feed_place for entry in eligible if entry not in taken)]
-    left += [(*shown[producer], producer) for producer, count in counts.items() if count >= rules.shown]
+    left += [bounds[producer] for producer, count in counts.items() if count >= rules.shown]
     if not left:
         return None
-    ceiling = max(left) if cursor is None else min(max(left), cursor.ceiling)
-    below = {producer: last for producer, last in shown.items() if (*last, producer) <= ceiling}
-    return PageCursor(as_of, ceiling, below)
+    ceiling = min(max(left), before.ceiling)
+    floor = None if before.floor is None or before.floor > ceiling else before.floor
+    same = {one: place if place <= ceiling else HIGHEST for one, place in bounds.items()}
+    if floor is None:
+        same = {one: place for one, place in same.items() if place != HIGHEST}
+    kept = PageCursor(as_of, ceiling, same, floor)
+    known = max((_find_known(rules, eligible), *unknown))
+    lowered = _lower_floor(rules, (eligible, taken), bounds, known, PageCursor(as_of, ceiling, {}, before.floor))
+    return kept if lowered is None or len(kept.below) <= len(lowered.below) else lowered
+
+
+def _lower_floor(
+    rules: PageRules,
+    found: tuple[Sequence[PageEntry], Set[PageEntry]],
+    bounds: Mapping[str, FeedPlace],
+    known: FeedPlace,
+    before: PageCursor,
+) -> PageCursor | None:
+    """The cursor with a floor below most of what was shown; None if that has no use. What is above `known` was found:
+    all eligible entries, and those of them that are on the page.
+
+    It names those who have something above the floor that is still to be shown. They are no more than a page can choose
+    from, however many were shown of: a cursor does not grow with every page that is turned.
+    """
+    eligible, taken = found
+    shown = (*bounds.values(), before.floor or HIGHEST)
+    floor = min(max(known, min(shown)), before.floor or HIGHEST)  # it never rises
+    if not known <= floor <= before.ceiling:
+        return None
+    most = rules.shown if rules.more_than is None else min(rules.more_than, rules.shown)
+    counts = Counter(entry.producer for entry in taken)
+    below = {
+        one: place if place <= before.ceiling else HIGHEST
+        for one, place in bounds.items()
+        if place < floor or counts[one] >= most
+    }
+    for entry in eligible:
+        producer = entry.producer
+        if entry.feed_place < floor:
+            break
+        if producer not in below and entry not in taken:
+            bound = bounds.get(producer, before.floor or HIGHEST)
+            if bound > before.ceiling:
+                bound = HIGHEST
+            elif entry.time < bound[0]:  # nothing of the same time is still to come, so the id need not be said
+                bound = bound[0], "", producer
+            below[producer] = bound
+    return PageCursor(before.as_of, before.ceiling, below, floor)
+
+
+def _find_known(rules: PageRules, eligible: Sequence[PageEntry]) -> FeedPlace:
+    """Above this place, the first entries of everybody are known that a page can show of one producer."""
+    some = eligible if rules.more_than is None else first_of_each(eligible, rules.more_than)
+    enough = count_enough(rules)
+    return some[enough - 1].feed_place if len(some) >= enough else LOWEST
+
+
+def count_enough(rules: PageRules) -> int:
+    """Newest entries that decide a page, and one more, which says where the next page begins."""
+    return max(rules.limit, rules.pool or 0) + 1
+
+
+def first_of_each(eligible: Sequence[PageEntry], most: int) -> list[PageEntry]:
+    counts, found = Counter[str](), []
+    for entry in eligible:
+        counts[entry.producer] += 1
+        if counts[entry.producer] <= most:
+            found.append(entry)
+    return found

@@ -81,4 +81,5 @@ def _find_below(cursor: PageCursor | None, producer: str) -> Place:
         return HIGHEST[:2]
     time, id_, of = cursor.ceiling
     ceiling = (time, id_ + NUL) if producer <= of else (time, id_)
-    return min(ceiling, cursor.shown.get(producer, ceiling))
+    time, id_, of = cursor.find_bound(producer)
+    return min(ceiling, (time, id_ + NUL) if producer < of else (time, id_))
