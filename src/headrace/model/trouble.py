@@ -31,6 +31,7 @@ class TroubleKind(StrEnum):
     LINKS = "links:"
     SITE = "site:"
     HELD = "held:"
+    PAUSED = "paused:"
     DAMAGE = "damage:"
     DISK = "disk:"
     SOURCE_DIFFERS = "source differs:"
@@ -72,6 +73,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.LINKS: ("link slow", "link recovered", None),
     TroubleKind.SITE: ("site silent", "site answers", None),
     TroubleKind.HELD: ("held back", "gone over", "contracts"),
+    TroubleKind.PAUSED: ("copies paused", "copies resumed", None),
     TroubleKind.DAMAGE: ("file damaged", "file rebuilt", None),
     TroubleKind.DISK: ("disk failed", "disk recovered", None),
     TroubleKind.SOURCE_DIFFERS: ("source differs", "source repaired", "sources"),

@@ -26,6 +26,7 @@ from headrace.model.amounts import format_bytes, format_seconds
 from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.link_counts import LinkCounts, LinkProbe
+from headrace.model.steps import join_names
 from headrace.model.wish import CopyWish, HeardReach
 from headrace.model.words import name_id
 from headrace.observe.links import (
@@ -48,7 +49,7 @@ from headrace.site.deadline import Deadline
 from headrace.site.link_states import LinkState, describe_arriving
 from headrace.site.received_contents import ReceivedContents
 from headrace.site.threads import GuardedThreads
-from headrace.site.troubles import DISK, SITE, Troubles
+from headrace.site.troubles import PAUSED, SITE, Troubles
 from headrace.site.turns import Turns
 from headrace.site.wanted_copies import WantedCopies
 
@@ -78,9 +79,10 @@ FULL_AT = 0.9
 before views that are behind have to be loaded anew, because there is no room for the changes that they lack.
 """
 COUNT_EVERY_S = 1.0
-UNREAD = f"{DISK}changes of other sites"
+UNREAD = f"{PAUSED}changes of other sites"
 MEND_UNREAD = (
-    "give the site more `disk_capacity`, or find out why its views do not keep up; others keep what comes next"
+    "find out what keeps the sites that are further behind from sending theirs, or give this site more `disk_capacity`;"
+    " what comes next is kept where it comes from"
 )
 MEND = "start the site's process again, or mend the network; what it missed is sent then"
 
@@ -306,6 +308,8 @@ class Importing:
                 if heard.is_ending:
                     self.hurry(name, YOUNG if queue.is_ending else 0.0)
                 queue.is_ending = heard.is_ending
+                if self._full:  # another plan may ask for nothing of what was paused: nobody else would look
+                    self._find_full()
                 self._watch_link(name)
             except NotThereYet:
                 self._answers(name)
@@ -414,12 +418,17 @@ class Importing:
             self._full = frozenset()
             self.troubles.clear(UNREAD)
             return self._full
-        self._full = find_ahead(engine, self.find_views()).intersection(name for name, one in unread.items() if one)
+        imports = engine.program.imports
+        ahead = find_ahead(engine, self.find_views()).intersection(imports)
+        self._full = ahead.intersection(name for name, one in unread.items() if one)
         if not self._full:  # views read what is here soon, or are loaded anew if they do not keep up
             self.troubles.clear(UNREAD)
             return self._full
-        room = f"{format_bytes(size)} of {format_bytes(budget)}"
-        what = f"views have not read {room} that changes may take here: nothing more is asked of other sites until then"
+        origins = {imports[name].origin for name in self._full}
+        named = join_names([f'"{site}"' for site in sorted(origins)])
+        room = f"{format_bytes(size)} of the {format_bytes(budget)} that changes may take here"
+        asked = "is" if len(origins) == 1 else "are"
+        what = f"changes that views have not read take {room}: {named} {asked} asked for no more of what is ahead"
         self.troubles.report(UNREAD, what, MEND_UNREAD)
         return self._full
 
