@@ -79,3 +79,21 @@ def test_a_row_that_is_no_event_is_named(tmp_path: Path, line: str, what: str) -
 def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no column consumer"):
         read(write(tmp_path, "producer,who", "bob,anna"), FOLLOWS)
+
+
+def test_bodies_may_have_several_lines_in_a_file_of_any_size(tmp_path: Path) -> None:
+    """It is read in blocks of a million characters, which must not end within a body."""
+    bodies = [f"line {number}\n\nanother, and {'more ' * (number % 9)}\n" for number in range(30_000)]
+    lines = (f'bob,i{number},2026-03-01T12:00:00Z,"{body}"' for number, body in enumerate(bodies))
+    file = write(tmp_path, "producer,id,time,body", *lines)
+    found = read(file, EVENTS)
+    assert [row[EVENTS.index("body")] for row in found] == bodies
+
+
+@pytest.mark.parametrize("name", ["x" * 501, "a\0b"])
+def test_a_name_that_nobody_can_have_is_told_with_its_row(tmp_path: Path, name: str) -> None:
+    table = pa.table({"consumer": ["anna", "anna"], "producer": ["bob", name]})
+    file = tmp_path / "rows.parquet"
+    pq.write_table(table, file)
+    with pytest.raises(UsageError, match=r'row 2 of ".*rows\.parquet"'):
+        read(file, FOLLOWS)

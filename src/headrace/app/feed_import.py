@@ -7,6 +7,7 @@ and stops in the middle of a file that goes on with names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from pyarrow import csv, parquet
 
 from headrace.model.errors import UsageError
 from headrace.model.feed_names import API_EVENTS, API_FOLLOWS
-from headrace.site.feeds.posting import change_follows, read_time, write_events
+from headrace.site.feeds.posting import change_follows, check_names, read_time, write_events
 from headrace.site.folder import Folder
 
 ROWS_AT_ONCE = 50_000
 TEXT, TIME = pa.string(), pa.timestamp("us")
+NO_NAMES = ("time", "body")
 AGAIN = "import the file again when it has been mended: nothing is there twice"
 
 
@@ -62,6 +64,8 @@ def read_rows(file: Path | None, columns: tuple[str, ...]) -> Iterator[list[tupl
             for number, row in enumerate(zip(*found.values(), strict=True), first):
                 if empty := [name for name, value in zip(columns, row, strict=True) if not value and name != "body"]:
                     raise UsageError(f'row {number} of "{file}" has no {", ".join(empty)}', AGAIN)
+                with _in_row(number, file):
+                    check_names(value for name, value in zip(columns, row, strict=True) if name not in NO_NAMES)
             if "time" in found:
                 found["time"] = list(_read_times(found["time"], file, first))
             rows = list(zip(*found.values(), strict=True))
@@ -80,18 +84,25 @@ def _read_column(column: pa.ChunkedArray, is_time: bool) -> list[Any]:
 
 def _read_times(values: Sequence[datetime | str], file: Path, first: int) -> Iterator[datetime]:
     for number, value in enumerate(values, first):
-        try:
+        with _in_row(number, file):
             yield read_time(value) if isinstance(value, str) else value
-        except UsageError as error:
-            raise UsageError(f'row {number} of "{file}": {error.message}', f"{error.hint}; {AGAIN}") from None
+
+
+@contextmanager
+def _in_row(number: int, file: Path) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f'row {number} of "{file}": {error.message}', f"{error.hint}; {AGAIN}") from None
 
 
 def _batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if file.suffix.lower() == ".csv":
-        with csv.open_csv(file) as header:
+        lines = csv.ParseOptions(newlines_in_values=True)  # a block must not end within a body
+        with csv.open_csv(file, parse_options=lines) as header:
             known = [name for name in columns if name in header.schema.names]
         as_texts = csv.ConvertOptions(column_types=dict.fromkeys(known, TEXT), include_columns=known)
-        with csv.open_csv(file, convert_options=as_texts) as opened:
+        with csv.open_csv(file, parse_options=lines, convert_options=as_texts) as opened:
             for batch in opened:
                 yield from (batch.slice(at, ROWS_AT_ONCE) for at in range(0, batch.num_rows, ROWS_AT_ONCE))
     else:
