@@ -19,6 +19,7 @@ from headrace.model.errors import ConnectError, HeadraceError, UsageError
 from headrace.model.options import ApplyWishes
 from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
+from headrace.site.left_fresh import read_left
 from headrace.site.process import ServiceProcess, end_process, running_process
 from headrace.site.site_folders import read_sites, site_folder
 
@@ -35,6 +36,7 @@ __all__ = [
     "post_to_feed",
     "read_feed",
     "reread_source",
+    "say_left",
     "stop_project",
 ]
 
@@ -55,6 +57,12 @@ def stop_project(directory: Path) -> ServiceProcess | None:
     for site in read_sites(folder):
         ended = _end(running_process(site_folder(folder, site))) or ended
     return ended
+
+
+def say_left(directory: Path) -> str | None:
+    """For how long promises hold without a site that has just ended in this folder; None if it was no site alone."""
+    left = read_left(Folder(directory))
+    return None if left is None else left.say()
 
 
 def _end(process: ServiceProcess | None) -> ServiceProcess | None:

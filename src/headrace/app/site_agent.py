@@ -42,6 +42,7 @@ from headrace.model.plan import Plan
 from headrace.site.engine.settings import engine_to_start, find_engines, share_heap
 from headrace.site.engine.start import start_engine
 from headrace.site.folder import Folder
+from headrace.site.left_fresh import keep_left
 from headrace.site.process import running_process
 from headrace.site.site_folders import SitePart, read_part, site_folder
 from headrace.site.threads import running_beside
@@ -104,7 +105,10 @@ def run_hosted(
         host.start(host.prepare(ApplyWishes()))
         keep_promises(host, say, lambda phase: say(say_phase(phase, host, began)))
         with running_beside(partial(tell_status, host), "status"):
-            host.service.leave_fresh()
+            left = host.service.leave_fresh()
+    keep_left(folder, left)
+    if left is not None:
+        say(left.say())
 
 
 def _choose_engine(plan: Plan, alone: HostedSite, settings: UpSettings) -> DeclaredEngine:

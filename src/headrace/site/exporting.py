@@ -100,6 +100,10 @@ class Exporting:
         there = [copy for copy in copies if all(read in times for read in copy.task.reads)]
         return {copy.name: engine.watermark(copy.task.reads) - APART_US for copy in there}
 
+    def tell_given(self) -> Mapping[str, int]:
+        """How far changes of each copy were given last, of those that others have asked for."""
+        return self._given_upto.copy()
+
     def find_not_given(self, wanted: Mapping[str, int], silent: Collection[str]) -> set[str]:
         """Copies that others have not been given up to a time, but for those of sites that do not answer."""
         engine = self.engine()

@@ -52,6 +52,7 @@ from headrace.site.housekeeping import Housekeeping
 from headrace.site.importing import YOUNG, Importing, SitePeer
 from headrace.site.journal import Journal
 from headrace.site.latencies import Latencies
+from headrace.site.left_fresh import LeftFresh, find_left
 from headrace.site.link_states import LinkState, find_declared
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Mending, report_bad_rows
@@ -278,17 +279,25 @@ class Service:
             return 0.0
         return min((entry.freshness_s for entry in promised), default=0.0)
 
-    def leave_fresh(self) -> None:
+    def leave_fresh(self) -> LeftFresh | None:
         """Has views pushed and others take what they lack of them, ahead of their turn, before a site ends. Promises
-        then hold for longer without it. Waits for a moment at most, and for nobody who does not answer.
+        then hold for longer without it: until when, None if there are none. Waits for a moment at most, and for nobody
+        who does not answer.
         """
         if self.site is None or self.importing is None or self.rounds.state is None:
-            return
+            return None
+        self._leave_fresh(self.importing)
+        state = self.rounds.state
+        return find_left(
+            state.running.plan, state.program, self.ledger.times(), self.exporting.tell_given(), self.clock()
+        )
+
+    def _leave_fresh(self, importing: Importing) -> None:
         given, deadline = self.exporting.tell_end(), Deadline(LEFT_WITHIN_S)
-        self.importing.hear_all(deadline)
+        importing.hear_all(deadline)
         pushed, again = self.rounds.hurry(deadline.left_s), Deadline(LEFT_FRESH_EVERY_S)
         while deadline.left_s > 0 and not self.stop.wait(LOOK_EVERY_S):
-            times, silent = self.ledger.times(), self.importing.find_silent()
+            times, silent = self.ledger.times(), importing.find_silent()
             behind = any(times.get(vertex, t) < t for vertex, t in pushed.items())
             if not behind and not self.exporting.find_not_given(given, silent):
                 return
@@ -339,11 +348,12 @@ class Service:
     def links_take_time(self) -> bool:
         return self.links_now is not None
 
-    def look_at_links(self) -> Mapping[Ends, LinkQueue]:
-        """What is on its way over links now."""
+    def look_at_links(self, states: Mapping[Ends, LinkState] | None = None) -> Mapping[Ends, LinkQueue]:
+        """What is on its way over links now. `states` are those of links, for those who have them already."""
         if self.links_now is not None:
             return self.links_now()
-        return {ends: one.queue for ends, one in self.find_link_states().items() if one.waiting_bytes}
+        found = self.find_link_states() if states is None else states
+        return {ends: one.queue for ends, one in found.items() if one.waiting_bytes}
 
     def find_link_states(self) -> Mapping[Ends, LinkState]:
         """The links of a site that runs apart: those that lead here. Waits for nobody."""

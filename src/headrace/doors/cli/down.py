@@ -10,12 +10,14 @@ from headrace.doors.cli.output import Exit, show
 
 def down(directory: Directory = Path(), json: Json = False) -> int:
     """Stop the running project. Committed data stays; `headrace up` continues from there."""
-    from headrace.app.asking import stop_project
+    from headrace.app.asking import say_left, stop_project
 
     ended = stop_project(directory)
+    left = None if ended is None else say_left(directory)
+    said = "the project is not running" if ended is None else f"process {ended.pid} has ended"
     return show(
         json,
         Exit.DONE,
-        text=lambda: "the project is not running" if ended is None else f"process {ended.pid} has ended",
+        text=lambda: said if left is None else f"{said}; {left}",
         document=lambda: {"stopped": ended is not None, "pid": None if ended is None else ended.pid},
     )
