@@ -16,7 +16,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
@@ -83,6 +83,8 @@ __all__ = [
 ]
 
 STATUS_EVERY_S, PHASE_EVERY_S = 1.0, 0.1
+QUIET_STATUS_EVERY_S = 2.0
+"""How often the status is written while nothing has rows to push and nothing is wrong: most of it stays the same."""
 MEND_DISK = "make room on its disk, and allow writing there; everything continues by itself then"
 LOG_BYTES = 10_000_000
 HID_PASSWORDS = 'an earlier version had stored passwords in "{root}"; they are removed now. Backups may still hold them'
@@ -307,7 +309,7 @@ def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
 
     Raises what keeps views from being loaded, or has ended the service.
     """
-    phase, written, troubles = "", 0.0, TroubleLines()
+    phase, written, troubles, quiet = "", 0.0, TroubleLines(), _Quiet()
     while not host.stop.wait(PHASE_EVERY_S if host.state is State.LOADING else STATUS_EVERY_S / 2):
         loading = host.service.loading
         assert loading is not None
@@ -329,9 +331,29 @@ def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
         if not host.service.is_running:
             host.become(State.FAILED)
             raise _failure(host)
-        if time.monotonic() - written >= 0.9 * STATUS_EVERY_S:
+        every_s = QUIET_STATUS_EVERY_S if quiet.is_quiet(host) else STATUS_EVERY_S
+        if time.monotonic() - written >= 0.9 * every_s:
             _write_status(host)
             written = time.monotonic()
+            quiet.note(host)
+
+
+@dataclass(slots=True)
+class _Quiet:
+    """Whether a status would say what the one before said, but for times."""
+
+    rows: int = -1
+    troubles: Collection[str] = ()
+
+    def note(self, host: ServiceHost) -> None:
+        """A status has been written."""
+        self.rows, self.troubles = host.service.rounds.counts.rows, host.service.troubles.all().keys()
+
+    def is_quiet(self, host: ServiceHost) -> bool:
+        """Nothing was pushed that has rows, nothing is wrong, and nothing is late."""
+        service = host.service
+        same = service.rounds.counts.rows == self.rows and service.troubles.all().keys() == self.troubles == set()
+        return same and host.state is State.RUNNING and not service.auditor.is_any_late
 
 
 def tell_status(host: ServiceHost, end: threading.Event) -> None:

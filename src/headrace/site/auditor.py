@@ -155,6 +155,12 @@ class Auditor:
         at = self._looked_at or 0
         return any(one.view_lag_s * 1e6 > at - one.t + BEHIND for one in self.measured.values())
 
+    @property
+    def is_any_late(self) -> bool:
+        """Whether a promise was broken at the last look."""
+        lags = self.lags_s
+        return any(lags.get(one.contract, 0.0) > one.freshness_s for one in self.watched)
+
     def measure(self) -> Mapping[str, float]:
         """Lags now, by contract; of those that are loaded."""
         return self._measure_lags(self.clock())

@@ -86,6 +86,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
     pushing, loading = service.rounds.state, service.loading
     now, times = service.clock(), service.ledger.times()
     watched = () if pushing is None else pushing.running.watched
+    states = service.find_link_states()
     starts = {} if pushing is None else service.starts.find(pushing, now, times, service.auditor.lags_of(times))
     return ServiceSnapshot(
         now=now,
@@ -103,8 +104,8 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         last_push_s=service.accounts.last_s.copy(),
         sent=service.accounts.sent.copy(),
         simulated=service.links_take_time,
-        queues=service.look_at_links(),
-        states=service.find_link_states(),
+        queues=service.look_at_links(states),
+        states=states,
         waiting=service.count_waiting(),
         latencies=service.latencies.find(now),
         slots=tuple(service.slots.found),

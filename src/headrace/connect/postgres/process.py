@@ -45,6 +45,8 @@ from headrace.run.source_port import LONGEST_STEP_S
 AGAIN_AFTER_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """How long to wait before another attempt when the database does not answer; the last holds for all further ones."""
 
+LOOK_AT_PARENT_EVERY_S = 2.0
+"""Standard input says at once that our parent has ended, where that says what to capture."""
 NOTED_WITHIN_S = 5.0
 ENDS_WITHIN_S = 6.0
 """How long a batch may go on after we were told to end."""
@@ -188,7 +190,7 @@ def _end_with_parent(parent: int, stop: threading.Event) -> None:
 
     A database that hangs never answers. The process then exits at once, as if it were killed.
     """
-    while not stop.wait(0.5):
+    while not stop.wait(LOOK_AT_PARENT_EVERY_S):
         if os.getppid() != parent:
             stop.set()
     time.sleep(ENDS_WITHIN_S)

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace.service")
 
 TICK_S, REPORT_EVERY_S = 1.0, 5.0
-"""How often to look whether a check is due, and what the ledger has of those that found something."""
+"""How often to look whether a check is due, at most, and what the ledger has of those that found something."""
+NOTHING_DUE_S = 5.0
+"""How long after a look that found nothing to check: what is due is so for hours."""
 AFTER_FAILURE_S = 60.0
 PATIENCE_S = 30.0
 """How long a piece waits for a gap between pushes that is long enough for it."""
@@ -59,15 +61,18 @@ class Checking:
         """Checks until it is told to end."""
         self.book.resume()
         next_at, report_at = time.monotonic() + TICK_S, time.monotonic()
-        while not end.wait(min(TICK_S, max(0.0, next_at - time.monotonic()))):
+        while not end.wait(max(0.0, min(next_at, report_at) - time.monotonic())):
             try:
                 if time.monotonic() >= report_at:
                     self.report()
                     report_at = time.monotonic() + REPORT_EVERY_S
                 if time.monotonic() >= next_at:
                     self.service.gaps.wait(end, PATIENCE_S)
-                    next_at = time.monotonic() + max(TICK_S, seconds_within(self.budget, self.step()))
-                    report_at = time.monotonic()  # it may have found something
+                    cost = self.step()
+                    pause_s = NOTHING_DUE_S if cost is NO_COST else max(TICK_S, seconds_within(self.budget, cost))
+                    next_at = time.monotonic() + pause_s
+                    if cost is not NO_COST:
+                        report_at = time.monotonic()  # it may have found something
             except Fenced:
                 return  # somebody else has the project
             except Exception:  # whatever it is: what runs goes on
