@@ -178,9 +178,8 @@ def test_what_spark_has_no_words_for_is_not_converted(sql: str):
 WITHOUT_WORDS = {
     "SELECT sum(k) OVER (ORDER BY id ROWS 1 PRECEDING EXCLUDE CURRENT ROW) AS a FROM r": "exclude current row",
     "SELECT max(k) OVER w AS a FROM r WINDOW w AS (ORDER BY id ROWS 1 PRECEDING EXCLUDE TIES)": "exclude ties",
-    "SELECT sum(k) OVER (ORDER BY id GROUPS 1 PRECEDING) AS a FROM r": "groups",
     "SELECT id FROM r WHERE (at, at) OVERLAPS (at, at)": "OVERLAPS",
-    "SELECT count(DISTINCT k) OVER (PARTITION BY id) AS a FROM r": "count of distinct values",
+    "SELECT sum(DISTINCT k) OVER (PARTITION BY id) AS a FROM r": "sum of distinct values",
     "SELECT id FROM r FOR UPDATE": "FOR UPDATE",
 }
 

@@ -242,12 +242,30 @@ def value_in_frame(call: PlaceCall, inputs: Sequence[Row], low: int, high: int) 
 
 # Aggregates
 
+_ADDED_UP = frozenset(
+    (
+        AggregateFunction.COUNT,
+        AggregateFunction.SUM,
+        AggregateFunction.AVG,
+        AggregateFunction.MIN,
+        AggregateFunction.MAX,
+        *POWERS,
+    )
+)
+
+
+def is_added_up(call: AggregateCall) -> bool:
+    """Whether the value over some rows tells that over one row more. Others are made of all values of a frame."""
+    return call.function in _ADDED_UP and not call.distinct
+
 
 def aggregate_frames(call: AggregateCall, inputs: list[Row], spans: Spans) -> list[Value]:
     """The value of an aggregate over each frame."""
     spans = [(min(low, len(inputs)), max(low, high) if low < len(inputs) else len(inputs)) for low, high in spans]
     if call.argument is None:
         return [high - low for low, high in spans]
+    if not is_added_up(call):
+        return _aggregate_each(call, inputs, spans)
     if call.function in (AggregateFunction.MIN, AggregateFunction.MAX):
         if all(low == 0 for low, _ in spans):
             running = list(accumulate((None, *(row[0] for row in inputs)), extreme_of(call)))
@@ -263,6 +281,28 @@ def aggregate_frames(call: AggregateCall, inputs: list[Row], spans: Spans) -> li
         finish_total(call, counts[high] - counts[low], tuple(one[high] - one[low] for one in sums))
         for low, high in spans
     ]
+
+
+def _aggregate_each(call: AggregateCall, inputs: list[Row], spans: Spans) -> list[Value]:
+    """Aggregates each frame by itself; rows next to each other often have one frame."""
+    if call.function is AggregateFunction.COUNT and all(low == 0 for low, _ in spans):
+        return _count_distinct(inputs, spans)
+    values, known = list[Value](), dict[tuple[int, int], Value]()
+    for span in spans:
+        if span not in known:
+            known = {span: aggregate_values(call, [(row, 1) for row in inputs[slice(*span)]])}
+        values.append(known[span])
+    return values
+
+
+def _count_distinct(inputs: list[Row], spans: Spans) -> list[Value]:
+    """How many different values there are up to the end of each frame."""
+    seen, counts = set[Row](), [0]
+    for row in inputs:
+        if row[0] is not None:
+            seen.add(row)
+        counts.append(len(seen))
+    return [counts[high] for _, high in spans]
 
 
 def extreme_of(call: AggregateCall) -> Callable[[Value, Value], Value]:

@@ -32,7 +32,9 @@ from headrace.model.types import (
     DOUBLE,
     INT,
     INTEGERS,
+    STRING,
     TIMESTAMP,
+    Array,
     Decimal,
     Type,
     is_numeric,
@@ -54,10 +56,11 @@ def window_calls(
 def window_call(
     draw: st.DrawFn, fields: tuple[Field, ...], order: tuple[Order, ...], name: str, exact: bool = False
 ) -> WindowCall:
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(("place", "place", "place", "total", "total", "values")))
+    if kind == "place":
         function = draw(st.sampled_from(tuple(WindowFunction)))
         return _place_call(draw, fields, order, name, function)
-    return _aggregate_call(draw, fields, order, name, exact)
+    return (_aggregate_call if kind == "total" else _call_of_values)(draw, fields, order, name, exact)
 
 
 def _place_call(
@@ -101,6 +104,30 @@ def _aggregate_call(
         argument = _field(draw, doubles if function in _SPREAD else fields)
         type_ = argument.type
     return WindowCall(name, type_, AggregateCall("", function, argument, False, type_), frame(draw, order))
+
+
+def _call_of_values(
+    draw: st.DrawFn, fields: tuple[Field, ...], order: tuple[Order, ...], name: str, exact: bool
+) -> WindowCall:
+    """An aggregate that is made of all values of a frame. With `exact`, none gives an array."""
+    functions = [AggregateFunction.COUNT, AggregateFunction.MODE, AggregateFunction.FIRST]
+    functions += [] if exact else [AggregateFunction.ARRAY_AGG]
+    texts = tuple(field for field in fields if field.type == STRING)
+    functions += [AggregateFunction.STRING_AGG] if texts else []
+    function, option = draw(st.sampled_from(functions)), None
+    keys: tuple[Order, ...] = ()
+    argument = _field(draw, texts if function is AggregateFunction.STRING_AGG else fields)
+    type_, is_distinct = argument.type, function is AggregateFunction.COUNT
+    if function is AggregateFunction.FIRST:
+        keys = (Order(_field(draw, fields), draw(st.booleans()), nulls_first=draw(st.booleans())),)
+    elif function is not AggregateFunction.MODE:
+        is_distinct = is_distinct or draw(st.booleans())
+        keys = () if is_distinct else order
+        type_ = BIGINT if function is AggregateFunction.COUNT else type_
+        type_ = Array(type_) if function is AggregateFunction.ARRAY_AGG else type_
+        option = Literal("-", STRING) if function is AggregateFunction.STRING_AGG else None
+    compute = AggregateCall("", function, argument, is_distinct, type_, (), keys, option)
+    return WindowCall(name, type_, compute, frame(draw, order))
 
 
 def _field(draw: st.DrawFn, fields: tuple[Field, ...]) -> Column:

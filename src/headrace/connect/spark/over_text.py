@@ -49,8 +49,8 @@ class OverText:
     def call(self, call: WindowCall) -> str:
         if isinstance(call.compute, PlaceCall):
             return self._place_call(call.compute, call.frame)
-        text = aggregate_text(call.compute, self.aggregates.get(call.name, 0))
-        return f"{text} OVER ({self._in_frame(call.frame)})"
+        over = f" OVER ({self._in_frame(call.frame)})"
+        return aggregate_text(call.compute, self.aggregates.get(call.name, 0), over)
 
     def _place_call(self, call: PlaceCall, frame: Frame) -> str:
         values = [self._column(expr) for expr in call.arguments]

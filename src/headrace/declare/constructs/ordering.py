@@ -82,6 +82,25 @@ ORDERING = (
         is_open=True,
     ),
     Construct(
+        "other aggregates over frames: `array_agg`, `string_agg`, `count(DISTINCT ...)`, percentiles, `mode`, "
+        "`min_by`, `bit_and` and their kin",
+        "SELECT id, array_agg(id) OVER (PARTITION BY customer ORDER BY id) AS ids, "
+        "count(DISTINCT status) OVER (PARTITION BY customer) AS statuses FROM orders",
+        IN_ORDER,
+        EVERYWHERE,
+        is_open=True,
+        in_spark="SELECT id, array_agg(id) OVER (PARTITION BY customer ORDER BY id) AS ids, "
+        "CAST(size(collect_set(status) OVER (PARTITION BY customer)) AS bigint) AS statuses FROM orders",
+    ),
+    Construct(
+        "`GROUPS BETWEEN n PRECEDING AND ...`",
+        "SELECT id, sum(total) OVER (ORDER BY day GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two_days FROM orders",
+        WITH_TALLIES,
+        FROM_THERE,
+        in_spark="SELECT id, sum(total) OVER (ORDER BY place RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS two_days "
+        "FROM (SELECT *, dense_rank() OVER (ORDER BY day) AS place FROM orders)",
+    ),
+    Construct(
         "windows over aggregates, `WINDOW w AS (...)`, several windows",
         "SELECT day, sum(total) AS sales, sum(sum(total)) OVER w AS so_far, lag(sum(total)) OVER w AS before "
         "FROM orders GROUP BY day WINDOW w AS (ORDER BY day)",

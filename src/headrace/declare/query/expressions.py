@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from headrace.declare.query import calls, operators
+from headrace.declare.query.aggregate_syntax import called_function
 from headrace.declare.query.forms import FORMS, check_parts, in_list, is_query
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
@@ -251,12 +252,10 @@ def _read_window(node: exp.Window, stage: QueryStage) -> Expr:
 
 def window_function(node: exp.Window) -> str:
     """The name of the function before OVER."""
-    inner = node.this
-    while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        inner = inner.this
-    if not isinstance(inner, exp.Anonymous):
+    name = called_function(node.this)
+    if name is None:
         raise Mistake("OVER follows a function")
-    return inner.name.lower()
+    return name
 
 
 def _value_of_query(node: exp.Expr, stage: QueryStage) -> Expr:

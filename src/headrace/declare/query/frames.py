@@ -14,7 +14,7 @@ from sqlglot import exp
 from headrace.declare.query import operators
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.mistakes import Mistake
-from headrace.declare.query.spelling import refuse_frame
+from headrace.declare.query.spelling import refuse_exclusion
 from headrace.declare.query.stage import QueryStage
 from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Expr, Literal
@@ -30,7 +30,7 @@ def read_frame(spec: exp.Expr | None, order: tuple[Order, ...], stage: QueryStag
     """The frame that is written, or without one that of all rows up to the row's peers."""
     if spec is None:
         return _SO_FAR
-    refused = refuse_frame(spec)
+    refused = refuse_exclusion(spec)
     if refused is not None:
         raise refused
     return _Spec(spec, FrameUnit(str(spec.args["kind"]).lower()), order, stage).frame()

@@ -90,9 +90,20 @@ def unknown_to_spark(node: exp.Expr) -> NotMaintained | None:
 
 def refuse_frame(spec: exp.Expr) -> NotMaintained | None:
     """What a frame of a window has that neither we nor Spark know."""
-    if spec.args.get("exclude"):
-        hint = "leave it out, and take what it excludes from the result"
-        return NotMaintained(f"window frame: exclude {spec.args['exclude'].name.lower()}", hint)
+    return refuse_exclusion(spec) or _refuse_unit(spec)
+
+
+def refuse_exclusion(spec: exp.Expr) -> NotMaintained | None:
+    """A frame without some of its rows; EXCLUDE NO OTHERS, which is one with all of them, is left out."""
+    excluded = spec.args.get("exclude")
+    if excluded is None or excluded.name.lower() == "no others":
+        spec.set("exclude", None)
+        return None
+    hint = "leave it out, and take what it excludes from the result"
+    return NotMaintained(f"window frame: exclude {excluded.name.lower()}", hint)
+
+
+def _refuse_unit(spec: exp.Expr) -> NotMaintained | None:
     unit = str(spec.args.get("kind") or "rows").lower()
     if unit not in ("rows", "range"):
         hint = "number the groups in a query of its own: dense_rank() OVER (...), and use RANGE over that number"

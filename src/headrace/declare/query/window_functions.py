@@ -24,7 +24,6 @@ from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.spelling import refuse_distinct
 from headrace.declare.query.stage import QueryStage
-from headrace.meaning.moments import POWERS
 from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of
 from headrace.model.relation import (
@@ -39,18 +38,6 @@ from headrace.model.relation import (
     fields_of,
 )
 from headrace.model.types import BIGINT, DOUBLE, INT, INTEGERS, INTERVALS, NULL
-
-OVER_FRAMES = frozenset(
-    (
-        AggregateFunction.COUNT,
-        AggregateFunction.SUM,
-        AggregateFunction.AVG,
-        AggregateFunction.MIN,
-        AggregateFunction.MAX,
-        *POWERS,
-    )
-)
-"""Aggregates that are maintained over frames."""
 
 _IN_FRAME = {
     **dict.fromkeys(("first", "first_value", "any_value"), WindowFunction.FIRST_VALUE),
@@ -69,6 +56,10 @@ _OF_PLACE = {
         WindowFunction.NTILE,
     )
 }
+_OF_DISTINCT = (AggregateFunction.COUNT, AggregateFunction.ARRAY_AGG, AggregateFunction.STRING_AGG)
+_ASCENDING = (AggregateFunction.PERCENTILE_CONT, AggregateFunction.MODE)
+"""Functions that Spark computes over frames in ascending order only."""
+_LISTS = (AggregateFunction.ARRAY_AGG, AggregateFunction.STRING_AGG)
 _WITH_FRACTIONS = (WindowFunction.PERCENT_RANK, WindowFunction.CUME_DIST)
 
 
@@ -89,12 +80,32 @@ def read_window(stage: QueryStage, node: exp.Window) -> Expr:
     order = () if window.order is None else read_order(window.order, inside)
     if window.order is not None and not order and (stage.environment.report.errors or not stage.scope.complete):
         raise Mistake("")  # it is there, and what is wrong with it is told already
+    if _counts_groups(window):
+        window, order = _count_groups(inside, window, partition, order)
     call = _WindowReader(node, name, inside, window, order).call()
     stage.relation = inside.relation  # subqueries inside have extended it
     value = _add_call(stage, name, partition, order, call)
     is_spark = stage.environment.text.dialect is SqlDialect.SPARK
     counts = isinstance(call.compute, PlaceCall) and name in _OF_PLACE and call.type == BIGINT
     return operators.convert(value, INT) if counts and (is_spark or name == "ntile") else value
+
+
+def _counts_groups(window: WrittenWindow) -> bool:
+    return window.spec is not None and str(window.spec.args.get("kind")).upper() == "GROUPS"
+
+
+def _count_groups(
+    stage: QueryStage, window: WrittenWindow, partition: tuple[Expr, ...], order: tuple[Order, ...]
+) -> tuple[WrittenWindow, tuple[Order, ...]]:
+    """A frame of so many groups of peers as one of so many numbers around that of the row's group."""
+    if not order:
+        raise Mistake("GROUPS needs ORDER BY", "rows that it does not tell apart are a group")
+    rank = WindowCall("", BIGINT, PlaceCall(WindowFunction.DENSE_RANK))
+    group = _add_call(stage, "dense_rank", partition, order, rank)
+    assert window.spec is not None, "it is a frame of groups"
+    spec = window.spec.copy()
+    spec.set("kind", "RANGE")
+    return replace(window, spec=spec), (Order(group, descending=False, nulls_first=True),)
 
 
 def _find_own_rows(stage: QueryStage) -> tuple[Expr, ...]:
@@ -246,10 +257,13 @@ class _WindowReader:
 
     def _read_aggregate(self) -> WindowCall:
         call = read_aggregate(self.node.this, self.stage, "").over(self.stage.finished)
-        if call.function not in OVER_FRAMES or self.name in ("min_by", "max_by"):
-            raise NotMaintained(f"window function: {self.name}")
-        if call.distinct:
+        if call.distinct and call.function not in _OF_DISTINCT:
             raise refuse_distinct(self.name)
+        if call.order and call.function in _ASCENDING:
+            hint = "without DESC, or with GROUP BY in a query of its own, joined to the rows"
+            raise NotMaintained(f"window function: {self.name} in descending order", hint)
+        if call.function in _LISTS and not call.order and not call.distinct:
+            call = replace(call, order=self.order)
         return WindowCall("", call.type, call, self._frame())
 
     # Their parts

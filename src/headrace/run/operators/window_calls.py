@@ -4,7 +4,8 @@ A function is of one of three kinds, by what a change at some place of a partiti
 
     near      rows around the place: lag, lead, frames with two bounds
     running   rows from the place on: row_number, rank, and all frames that begin with the partition
-    whole     all rows: ntile, percent_rank, cume_dist, and frames that end with the partition
+    whole     all rows: ntile, percent_rank, cume_dist, frames that end with the partition; and of frames that begin
+              with it, aggregates that are made of all values, such as array_agg
 
 What a running function has made of the rows up to one is its tally: how many values there were, and their exact sums or
 the value that is kept of them. A tally is all that is needed to go on after that row.
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from headrace.meaning.evaluate_over import amounts_of, extreme_of, finish_total, key_in_order
+from headrace.meaning.evaluate_over import amounts_of, extreme_of, finish_total, is_added_up, key_in_order
 from headrace.meaning.evaluate_rank import column_key
 from headrace.meaning.moments import POWERS
 from headrace.model.block import Derivation
@@ -68,7 +69,10 @@ def reach_of(call: WindowCall) -> FrameReach:
     frame = nearest_frame(call)
     if frame.end is None:
         return FrameReach.WHOLE
-    return FrameReach.RUNNING if frame.start is None else FrameReach.NEAR
+    if frame.start is not None:
+        return FrameReach.NEAR
+    has_tally = isinstance(call.compute, PlaceCall) or is_added_up(call.compute)
+    return FrameReach.RUNNING if has_tally else FrameReach.WHOLE
 
 
 def nearest_frame(call: WindowCall) -> Frame:
