@@ -177,3 +177,5 @@ SELECT id FROM r WHERE k > ANY (ARRAY[1, id]) AND k <= ALL (ARRAY[3, id]) OR k =
 SELECT count(r.*) AS a, count(r) AS b, length('\x6162'::bytea) AS c FROM r
 
 SELECT k, string_agg(name, ',') AS a FROM (SELECT k, name, id FROM r ORDER BY id DESC, name COLLATE "C") q WHERE name IS NOT NULL GROUP BY k
+
+SELECT count(DISTINCT (k, n)) AS a, count(DISTINCT (k, name)) FILTER (WHERE ok) AS b FROM r GROUP BY day

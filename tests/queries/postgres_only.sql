@@ -133,3 +133,17 @@ SELECT (('{"a": [1, {"b": "' || k || '"}]}')::jsonb)['a'][1]['b']::text AS a, js
 SELECT id FROM r WHERE k > ALL (SELECT s.k FROM s WHERE s.n = r.n) AND id <> ANY (SELECT s.k FROM s)
 
 SELECT id, row_number() OVER () > 0 AS a FROM r
+
+SELECT id, array_agg(id) OVER (PARTITION BY k ORDER BY id) AS a, string_agg(id::text, ',') OVER (PARTITION BY k ORDER BY id) AS b, bool_or(ok) OVER (PARTITION BY k) AS c, bit_and(k) OVER (ORDER BY n) AS d, array_agg(k) FILTER (WHERE ok) OVER (PARTITION BY k) AS e FROM r
+
+SELECT id, sum(k) OVER (ORDER BY n GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS a, count(*) OVER (PARTITION BY ok ORDER BY k DESC, n GROUPS 2 PRECEDING) AS b, max(n) OVER (ORDER BY n GROUPS BETWEEN '1' FOLLOWING AND UNBOUNDED FOLLOWING) AS c, sum(n) OVER (ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE NO OTHERS) AS d, min(id) OVER (PARTITION BY k ORDER BY id GROUPS CURRENT ROW) AS e FROM r
+
+SELECT r.id, s.label, s.n FROM r LEFT JOIN s ON r.k = s.k AND s.n IN (SELECT k FROM t) AND r.n > (SELECT min(k) FROM t WHERE t.k < r.k)
+
+SELECT r.id, s.label FROM r RIGHT JOIN s ON r.k = s.k AND NOT EXISTS (SELECT 1 FROM t WHERE t.k = r.n) AND s.n NOT IN (SELECT n FROM s)
+
+SELECT id, generate_series(1, k) AS a, unnest(ARRAY[n, id]) AS b, count(*) OVER (PARTITION BY ok) AS c FROM r WHERE k < 5
+
+SELECT k, unnest(array_agg(id ORDER BY id)) AS a, count(*) AS b FROM r GROUP BY k HAVING count(*) > 1
+
+SELECT id, EXISTS (SELECT generate_series(1, r.k)) AS a, EXISTS (SELECT generate_series(2, 1)) AS b FROM r WHERE k < 5

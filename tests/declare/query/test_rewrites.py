@@ -71,10 +71,10 @@ WRITTEN_INSTEAD = {
     "table sample": "SELECT id FROM orders WHERE pmod(id, 10) = 0",
     "window frame": "SELECT sum(total) OVER (ORDER BY id ROWS 1 PRECEDING) AS a, "
     "sum(total) OVER (ORDER BY id RANGE 1 PRECEDING) AS b FROM orders",
-    "window frame: groups": "SELECT sum(total) OVER (ORDER BY place RANGE 1 PRECEDING) AS x FROM "
-    "(SELECT total, dense_rank() OVER (ORDER BY id) AS place FROM orders)",
-    "window function: count of distinct values": "SELECT o.id, d.n FROM orders o JOIN (SELECT customer, "
-    "count(DISTINCT total) AS n FROM orders GROUP BY customer) d ON d.customer = o.customer",
+    "window function: mode in descending order": "SELECT o.id, d.m FROM orders o JOIN (SELECT customer, "
+    "mode() WITHIN GROUP (ORDER BY total DESC) AS m FROM orders GROUP BY customer) d ON d.customer = o.customer",
+    "window function: sum of distinct values": "SELECT o.id, d.n FROM orders o JOIN (SELECT customer, "
+    "sum(DISTINCT total) AS n FROM orders GROUP BY customer) d ON d.customer = o.customer",
     "window function": "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY paid) AS a FROM orders) WHERE a <= 3 "
     "UNION ALL SELECT id FROM (SELECT id, RANK() OVER (ORDER BY paid) AS a FROM orders) WHERE a <= 3 "
     "UNION ALL SELECT id FROM (SELECT id, DENSE_RANK() OVER (ORDER BY paid) AS a FROM orders) WHERE a <= 3",

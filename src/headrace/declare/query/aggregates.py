@@ -36,6 +36,8 @@ from headrace.model.types import (
 )
 
 _ONE = Literal(1, INT)
+_ROW = Literal(True, BOOLEAN)
+"""Stands before the columns of a row that is counted."""
 _ACCURACY = "it is answered exactly: leave the accuracy out"
 
 
@@ -84,11 +86,13 @@ def read_aggregate(node: exp.Expr, stage: QueryStage, name: str) -> AggregateCal
             written.arguments[0].replace(counted)  # for whoever writes the text out
             written = replace(written, arguments=(counted,))
     stars = tuple(argument for argument in written.arguments if isinstance(argument, exp.Star))
+    if written.function == "count" and written.distinct and len(written.arguments) == 1:
+        written = replace(written, arguments=_spread_row(written.arguments[0]))
     if stars and (written.function != "count" or len(written.arguments) > 1 or written.distinct):
         raise Mistake(f'"{written.function}" takes values, not "*"')
     if in_postgres:
         written = convert_arguments(written, lambda part: read_type(part, inside))
-    values = () if stars else tuple(read_expression(argument, inside) for argument in written.arguments)
+    values = () if stars else tuple(_read_argument(argument, inside) for argument in written.arguments)
     order = tuple(sort_key(key, read_expression(key.this, inside)) for key in written.order)
     only_if = None if written.only_if is None else read_condition(written.only_if, inside)
     stage.relation = inside.relation  # subqueries inside have extended it
@@ -99,6 +103,17 @@ def read_aggregate(node: exp.Expr, stage: QueryStage, name: str) -> AggregateCal
     _refuse_intervals(call)
     _refuse_outer_columns(call, stage)
     return call
+
+
+def _read_argument(node: exp.Expr, stage: QueryStage) -> Expr:
+    return _ROW if node == exp.Tuple() else read_expression(node, stage)
+
+
+def _spread_row(node: exp.Expr) -> tuple[exp.Expr, ...]:
+    """`count(DISTINCT (a, b))` counts rows, of which none is NULL, whatever is in it."""
+    inner = node.unnest()
+    is_row = isinstance(inner, exp.Tuple) or (isinstance(inner, exp.Anonymous) and inner.name.lower() == "row")
+    return (exp.Tuple(), *inner.expressions) if is_row else (node,)
 
 
 def _refuse_outer_columns(call: AggregateCall, stage: QueryStage) -> None:
@@ -188,7 +203,7 @@ def _read_count(call: _Aggregate) -> AggregateCall:
         if len(values) > 1:
             raise Mistake(f'"{call.name}" takes one argument', _ACCURACY)
         distinct = True
-    if distinct and len(values) > 1:
+    if distinct and len(values) > 1 and values[0] is not _ROW:
         for test in (calls.is_not_null(value) for value in values[1:] if not _is_constant(value)):
             only_if = _both(only_if, test)
     elif not distinct:

@@ -20,14 +20,16 @@ from headrace.declare.query.expressions import check_expression, read_condition
 from headrace.declare.query.forms import operands
 from headrace.declare.query.laterals import read_lateral
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.quantified import read_quantified
 from headrace.declare.query.ranking import keep_first
-from headrace.declare.query.report import refuse
+from headrace.declare.query.report import Report, refuse
 from headrace.declare.query.scope import Scope, Visible, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
+from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import name_function, read_item, refuse_clauses
 from headrace.declare.query.unfolding import find_function, unfold_item
 from headrace.meaning.functions import FUNCTIONS
-from headrace.model.errors import nearest_name
+from headrace.model.errors import UnsupportedSql, nearest_name
 from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts, is_deterministic
 from headrace.model.promotion import common_type
 from headrace.model.relation import Filter, Join, JoinKind, Output, Projection, Relation, Unfold, fields_of
@@ -118,8 +120,67 @@ def _join_clause(left: FromClause, node: exp.Join, environment: Environment, out
     _check_aliases(left.scope, right.scope, node, environment)
     stage = QueryStage(environment, "ON", _side_by_side(left.scope, right.scope), left.relation, outer=outer)
     columns = _shared_columns(node, left.scope, right.scope)
-    parts = _using(columns, left.scope, right.scope, node, stage) if columns else _on(node, stage)
-    return _Pair(left, right, kind, parts, columns).joined(node, environment)
+    if columns:
+        parts = _using(columns, left.scope, right.scope, node, stage)
+        return _Pair(left, right, kind, parts, columns).joined(node, environment)
+    left, right, queries = _attach_queries(node, left, right, stage)
+    on = node.args.get("on")
+    plain = [part for part in _operands(on) if part not in queries] if on is not None else []
+    parts = tuple(part for one in plain for part in conjuncts(read_condition(one, stage)))
+    return _Pair(left, right, kind, (*parts, *queries.values()), ()).joined(node, environment)
+
+
+def _operands(on: exp.Expr) -> list[exp.Expr]:
+    return list(operands(on)) if isinstance(on.unnest(), exp.And) else [on]
+
+
+def _attach_queries(
+    node: exp.Join, left: FromClause, right: FromClause, stage: QueryStage
+) -> tuple[FromClause, FromClause, dict[exp.Expr, Expr]]:
+    """Conditions with queries in them that name columns of one side only: the rows of that side are joined with what
+    the queries say of them, and only then with the other side.
+    """
+    on, found = node.args.get("on"), dict[exp.Expr, Expr]()
+    for part in _operands(on) if on is not None else []:
+        if part.find(exp.Query) is None:
+            continue
+        for is_right in (True, False):
+            side = right if is_right else left
+            made = _attach_query(part, side, stage)
+            if made is None:
+                continue
+            found[part], side = made
+            left, right = (left, side) if is_right else (side, right)
+            break
+    return left, right, found
+
+
+def _attach_query(part: exp.Expr, side: FromClause, stage: QueryStage) -> tuple[Expr, FromClause] | None:
+    """A condition over one side, and the side with what it needs; None if it names other columns, too."""
+    environment = replace(stage.environment, report=Report())
+    here = QueryStage(
+        environment,
+        "ON",
+        side.scope,
+        side.relation,
+        not_null=side.not_null,
+        outer=stage.outer,
+        subquery=read_scalar,
+        quantified=read_quantified,
+    )
+    scans = stage.environment.books.scans
+    try:
+        condition = read_condition(part.copy(), here)
+    except UnsupportedSql:
+        condition = None
+    if (
+        condition is None
+        or environment.report.errors
+        or not columns_of(condition) <= {field.name for field in fields_of(here.relation)}
+    ):
+        stage.environment.books.scans = scans
+        return None
+    return condition, replace(side, relation=here.relation)
 
 
 def _join_function(

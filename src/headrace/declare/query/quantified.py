@@ -54,7 +54,7 @@ def _only_true_counts(node: exp.Expr) -> bool:
     child, parent = node, node.parent
     while isinstance(parent, exp.And | exp.Or | exp.Paren):
         child, parent = parent, parent.parent
-    return isinstance(parent, exp.Where | exp.Having | exp.Qualify) or (
+    return isinstance(parent, exp.Where | exp.Having | exp.Qualify | exp.Join) or (
         isinstance(parent, exp.If) and parent.this is child
     )
 

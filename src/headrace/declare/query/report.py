@@ -46,7 +46,7 @@ REFUSALS: Mapping[str, str] = {
     "or join equal windows",
     "struct column": "select its parts: window.start, window.end",
     "subquery as a value": "compare one column, or use EXISTS",
-    "subquery in ON": "move the condition to WHERE",
+    "subquery in ON": "a query in ON may name columns of one side: move the condition to WHERE",
     "table function: NAME": "explode, posexplode, unnest, generate_series, range, stack and json_tuple give rows, in "
     "FROM or in the SELECT list",
     "table function of groups": "group in a query of its own in FROM, and unfold that",

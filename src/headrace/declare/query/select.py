@@ -23,8 +23,9 @@ from headrace.declare.query.scope import Scope, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import refuse_clauses
-from headrace.declare.query.unfolding import unfold_keys, unfold_list
+from headrace.declare.query.unfolding import unfold_keys, unfold_list, unfolds
 from headrace.declare.query.window_functions import read_window, windows_in
+from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Aggregate, Distinct, Projection, Ranking, Relation, TopK, fields_of, over_nothing
 
@@ -61,11 +62,35 @@ def read_select(node: exp.Select, environment: Environment, outer: QueryStage | 
             node.set("expressions", unfolded)
         if aggregated:
             stage = group(node, stage, purpose)
+        size = Size.ANY if unfolds(written) else _size(node, aggregated)
         if unfolded is None:
-            node.set("expressions", unfold_list(node.expressions, stage, aggregated=aggregated))
-        return _read_select(node, stage, purpose, _size(node, aggregated))
+            _read_windows_first(node, stage)
+            of_groups = aggregated and (outer is not None or _has_windows(node))
+            node.set("expressions", unfold_list(node.expressions, stage, aggregated=of_groups))
+        return _read_select(node, stage, purpose, size)
     finally:
         node.set("expressions", written)  # whoever reads or writes the query next finds what stands there
+
+
+def _has_windows(node: exp.Select) -> bool:
+    return any(True for _ in windows_in(*node.expressions))
+
+
+def _read_windows_first(node: exp.Select, stage: QueryStage) -> None:
+    """Window functions beside a function of rows are of the rows before that, in PostgreSQL."""
+    if (
+        stage.environment.text.dialect is SqlDialect.POSTGRES
+        and unfolds(node.expressions)
+        and not node.args.get("having")
+    ):
+        _allow_windows(node, stage)
+        for window in windows_in(*node.expressions):
+            read_value(window, stage)
+
+
+def _allow_windows(node: exp.Select, stage: QueryStage) -> None:
+    stage.clause, stage.windowing = "SELECT", read_window
+    stage.named_windows = {fold(window.name): window for window in node.args.get("windows") or ()}
 
 
 def _read_rows(node: exp.Select, environment: Environment, outer: QueryStage | None) -> FromClause:
@@ -90,8 +115,7 @@ def _read_select(node: exp.Select, stage: QueryStage, purpose: Purpose, size: Si
     counts = _counts(stage.relation)
     if node.args.get("having"):
         _keep_having(node, stage)
-    stage.clause, stage.windowing = "SELECT", read_window
-    stage.named_windows = {fold(window.name): window for window in node.args.get("windows") or ()}
+    _allow_windows(node, stage)
     items = read_items(node.expressions, stage, named=purpose == Purpose.TABLE)
     if node.args.get("qualify"):
         stage.clause = "QUALIFY"

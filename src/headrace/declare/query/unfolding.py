@@ -7,8 +7,9 @@ the SELECT list. What it adds to the rows at hand is always the same step.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from sqlglot import exp
@@ -112,17 +113,42 @@ def unfold_list(nodes: Sequence[exp.Expr], stage: QueryStage, *, aggregated: boo
     found = [call for node in nodes for call in _find_calls(node)]
     if not found:
         return list(nodes)
-    place = found[0]
-    with PlacedMistakes(stage, place):
-        if len(found) > 1:
+    with PlacedMistakes(stage, found[0]):
+        if len(found) > 1 and stage.environment.text.dialect is not SqlDialect.POSTGRES:
             raise NotMaintained("several table functions", "write the second one in FROM: LATERAL VIEW explode(...)")
         if aggregated:
             raise NotMaintained("table function of groups", "group in a query of its own in FROM, and unfold that")
-        elements = _read_elements(place, stage)
-        rows = _unfold(elements, stage, stage.environment.path, numbered=False)
-        stage.relation = rows.relation
-        return [item for node in nodes for item in _place_columns(node, place, rows.columns, stage)]
+        items = list(nodes)
+        for call, columns in _unfold_together(found, stage):
+            items = [item for node in items for item in _place_columns(node, call, columns, stage)]
+        return items
     return [node for node in nodes if not _find_calls(node)]
+
+
+def unfolds(nodes: Sequence[exp.Expr]) -> bool:
+    """Whether there is a function of rows in a SELECT list."""
+    return any(_find_calls(node) for node in nodes)
+
+
+def _unfold_together(
+    calls: Sequence[exp.Anonymous], stage: QueryStage
+) -> Iterator[tuple[exp.Anonymous, tuple[Visible, ...]]]:
+    """The columns of each call. The first rows of all stand side by side, then the second ones: as many rows as the
+    longest has, with NULLs beside it.
+    """
+    read = [_read_elements(call, stage) for call in calls]
+    if len(read) > 1 and any(one.place_first or one.outer for one in read):
+        raise NotMaintained("several table functions", "write the second one in FROM: LATERAL VIEW explode(...)")
+    arrays, names = (
+        tuple(chain.from_iterable(parts)) for parts in zip(*((x.arrays, x.names) for x in read), strict=True)
+    )
+    together = read[0] if len(read) == 1 else Elements(arrays, names)
+    rows = _unfold(together, stage, stage.environment.path, numbered=False)
+    stage.relation, columns = rows.relation, rows.columns
+    for call, elements in zip(calls, read, strict=True):
+        width = len(elements.names) + bool(elements.place_first)
+        yield call, columns[:width]
+        columns = columns[width:]
 
 
 def unfold_keys(select: exp.Select, stage: QueryStage) -> list[exp.Expr] | None:
