@@ -1,4 +1,4 @@
-"""Projects with feeds and templates, whose sites run apart: what can run does, the rest is named."""
+"""Projects with feeds, templates and views in full, whose sites run apart: what can run does, the rest is named."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ contracts:
 """
 
 KEPT = {"wall", "nearby", "busy", "visitors", "visitors_eu", "pictures", "talkers"}
+FEED = {"home/newest", "home/pairs", "home/stored"}
 
 
 def prepare_apart(folder: Path, sites: SitesMode = SitesMode.PROCESSES) -> Prepared:
@@ -49,17 +50,32 @@ def refused(prepared: Prepared) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("sites", [SitesMode.PROCESSES, SitesMode.AGENTS])
-def test_a_feed_is_left_out_by_name_and_everything_else_runs(sites: SitesMode) -> None:
+def test_a_feed_is_planned_as_inside_one_process(sites: SitesMode) -> None:
     inside, apart = prepare_apart(sample("apps"), SitesMode.INSIDE), prepare_apart(sample("apps"), sites)
-    assert [one.feed for one in inside.plan.feeds] == ["home"] and inside.left_out == ()
-    assert apart.plan.feeds == () and apart.plan.catalogue.feeds == {}
-    assert {one.contract for one in apart.plan.contracts} == KEPT
+    assert [(one.feed, one.reason) for one in apart.plan.feeds] == [("home", None)]
+    assert apart.plan.contracts == inside.plan.contracts and apart.left_out == ()
+    assert {one.contract for one in apart.plan.contracts} == KEPT | FEED
     assert refused(apart).keys() == {"adverts"}, "as it is inside one process"
-    told = ['feed "home" is left out: feeds run with `--sites inside` alone']
-    assert [one.message for one in apart.left_out] == told
+
+
+def test_what_needs_rows_of_a_template_is_refused_by_name(tmp_path: Path) -> None:
+    project = tmp_path / "friends"
+    shutil.copytree(sample("friends"), project, ignore=shutil.ignore_patterns(".headrace"))
+    file = project / "headrace.yml"
+    (project / "views" / "near.sql").write_text(
+        "SELECT CAST(a AS string) AS a, CAST(b AS string) AS b FROM nearby_friends"
+    )
+    follows = "{view: near, consumer: a, producer: b}"
+    feed = f"feeds:\n  seen: {{at: core, events: api, follows: {follows}}}\n"
+    file.write_text(f"{file.read_text()}\n{feed}")
+    apart = prepare_apart(project)
     document = applied_document(Applied(apart, done=False))
-    assert [one["message"] for one in document["left_out"]] == told
-    assert "--sites inside" in document["left_out"][0]["hint"]
+    assert [one["message"] for one in document["left_out"]] == [
+        'template "nearby" is left out: templates run with `--sites inside` alone',
+        'feed "seen" is left out: it has rows of template "nearby"',
+    ]
+    assert all("--sites inside" in one["hint"] for one in document["left_out"])
+    assert apart.plan.feeds == ()
 
 
 def test_a_contract_for_rows_of_a_template_is_refused_by_name() -> None:
@@ -100,18 +116,15 @@ def test_the_sample_apps_run_with_a_process_for_each_site(tmp_path: Path, monkey
 
     try:
         said = run("up", str(project), "--sites=processes", "--engine=local", "--detach")
-        assert 'feed "home" is left out: feeds run with `--sites inside` alone' in said
+        assert "left out" not in said
         found = json.loads(run("status", str(project), "--json"))
         assert {one["id"] for one in found["sites"]} == {"us", "eu", "asia"}
         assert len({one["pid"] for one in found["sites"]}) == 3
-        assert [one["what"] for one in found["troubles"]] == [
-            'feed "home" is left out: feeds run with `--sites inside` alone'
-        ]
         load = databases.start_load()
         until(lambda: load.rows > 50, "the apps have written")
         load.stop()
         compared = json.loads(run("audit", str(project), "--recompute", "--json"))["recompute"]
-        assert {one["contract"] for one in compared if one["equal"]} == KEPT
+        assert {one["contract"] for one in compared if one["equal"]} == KEPT | FEED
     finally:
         run("down", str(project))
         databases.stop()

@@ -118,6 +118,19 @@ def test_texts_that_may_name_rows_go_out_as_a_hash(tmp_path: Path) -> None:
     assert seen["contracts"][1]["reason"].startswith("it is 9 s behind; the promise is 5 s: ")
 
 
+def test_who_writes_too_much_for_a_feed_is_told_at_its_site_alone(tmp_path: Path) -> None:
+    feeds = "feeds:\n  home: {at: a, events: {source: one, producer: y, time: at}, follows: api}\n"
+    columns = "columns: {at: timestamp, "
+    bound = PROJECT.replace("at: a, key", "at: a, stays: [a], key").replace("columns: {", columns, 1) + feeds
+    guarded = find_guarded(planned(tmp_path, bound).at_site("a"))
+    shed = {"id": "home", "shed": ["carl"]}, {"id": "other", "shed": ["dora"]}
+    status = {"contracts": [], "troubles": [], "feeds": list(shed)}
+    seen = guard_status(status, {}, guarded, SECRET)
+    assert seen is not None and "carl" not in str(seen) and "dora" in str(seen)
+    behind = TroubleBegan(5, TroubleKind.FEED, "home", "the entry of carl is too long")
+    assert "carl" not in guard_event(behind, guarded, SECRET).text
+
+
 def test_a_site_whose_sources_stay_nowhere_says_everything() -> None:
     guarded = find_guarded(plan_three().at_site("a"))
     halted = TroubleBegan(5, TroubleKind.ROW, "alone", "in row id = 17 of one")

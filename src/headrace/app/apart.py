@@ -1,7 +1,7 @@
 """A project whose sites run apart, without what runs inside one process alone.
 
-These are feeds and templates. They are left out by name, and a contract for rows of a template is refused like any
-other that cannot be kept; all others are planned.
+These are templates. They and the feeds that have their rows are left out by name, and a contract for rows of a template
+is refused like any other that cannot be kept; all others are planned.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.app.project import everything_read
-from headrace.model.catalogue import Catalogue, Refusal, View
+from headrace.model.catalogue import Catalogue, Feed, Refusal, View
 from headrace.model.errors import Problem, Severity
 
 NEEDS_INSIDE = "sites apart"
@@ -20,19 +20,29 @@ RUN_INSIDE = "`headrace up --sites inside`, the default, runs it; a copy of the 
 
 
 def leave_out_what_runs_inside(declared: Catalogue) -> tuple[Catalogue, tuple[Problem, ...]]:
-    """What is left of a project, and which feeds and templates are left out, with the reason."""
+    """What is left of a project, and which templates and feeds are left out, with the reason."""
     refused = dict(_find_refused(declared))
     views = {name: _refuse(one, refused[name]) if name in refused else one for name, one in declared.views.items()}
-    return replace(declared, views=views, feeds={}, templates={}), tuple(_find_left_out(declared))
+    feeds = {name: one for name, one in declared.feeds.items() if not _find_templates(declared, one)}
+    return replace(declared, views=views, feeds=feeds, templates={}), tuple(_find_left_out(declared))
 
 
 def _find_refused(declared: Catalogue) -> Iterator[tuple[str, str]]:
     """Views that contracts are refused for, and why."""
-    templates = {one.view: name for name, one in declared.templates.items()}
     for name in declared.views:
-        read = sorted(templates[one] for one in everything_read(declared, name) if one in templates)
+        read = _find_templates_of(declared, name)
         if read:
             yield name, f'view "{name}" has rows of template "{read[0]}", and templates run with `--sites inside` alone'
+
+
+def _find_templates(declared: Catalogue, feed: Feed) -> list[str]:
+    """Templates whose rows a feed has."""
+    return [name for read in (feed.events.source, feed.follows.source) for name in _find_templates_of(declared, read)]
+
+
+def _find_templates_of(declared: Catalogue, view: str) -> list[str]:
+    templates = {one.view: name for name, one in declared.templates.items()}
+    return sorted(templates[one] for one in everything_read(declared, view) if one in templates)
 
 
 def _refuse(view: View, why: str) -> View:
@@ -41,7 +51,10 @@ def _refuse(view: View, why: str) -> View:
 
 
 def _find_left_out(declared: Catalogue) -> Iterator[Problem]:
-    for what, names in (("feed", declared.feeds), ("template", declared.templates)):
-        for name in names:
-            message = f'{what} "{name}" is left out: {what}s run with `--sites inside` alone'
-            yield Problem(message, names[name].declared_at, RUN_INSIDE, Severity.WARNING)
+    for name, template in declared.templates.items():
+        message = f'template "{name}" is left out: templates run with `--sites inside` alone'
+        yield Problem(message, template.declared_at, RUN_INSIDE, Severity.WARNING)
+    for name, feed in declared.feeds.items():
+        for read in _find_templates(declared, feed)[:1]:
+            message = f'feed "{name}" is left out: it has rows of template "{read}"'
+            yield Problem(message, feed.declared_at, RUN_INSIDE, Severity.WARNING)

@@ -21,7 +21,7 @@ from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
 from headrace.site.left_fresh import read_left
 from headrace.site.process import ServiceProcess, end_process, running_process
-from headrace.site.site_folders import read_sites, site_folder
+from headrace.site.site_folders import find_site_of_feed, read_sites, site_folder
 
 __all__ = [
     "HINT",
@@ -136,8 +136,8 @@ def follow_in_feed(directory: Path, feed: str, pair: tuple[str, str], undo: bool
 def _ask_feed(
     directory: Path, method: str, words: tuple[str, ...], body: Mapping[str, Any] | None = None, query: str = ""
 ) -> dict[str, Any]:
-    """Words of a path may hold anything."""
-    process = _find_process(directory)
+    """Words of a path may hold anything; the first is the feed."""
+    process = _find_feed_process(directory, words[0])
     path = "/".join(quote(word, safe="") for word in words)
     given = None if body is None else dict(body)
     answer: dict[str, Any] = ask(
@@ -164,7 +164,7 @@ def _ask_service(directory: Path, path: str) -> dict[str, Any]:
 
 def calibrate_feed(directory: Path, feed: str) -> dict[str, Any]:
     """Measures the prices of a feed now, as a document."""
-    process = _find_process(directory)
+    process = _find_feed_process(directory, feed)
     path = f"/feeds/{quote(feed, safe='')}/calibrate"
     answer: dict[str, Any] = ask(process.port, process.token, "POST", path, {}, within_s=CALIBRATED_WITHIN_S)
     return answer
@@ -176,6 +176,16 @@ def _find_process(directory: Path) -> ServiceProcess:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     _refuse_elsewhere(process)
     return process
+
+
+def _find_feed_process(directory: Path, feed: str) -> ServiceProcess:
+    """The process that keeps a feed: the project's, or that of a site."""
+    project = Folder(directory)
+    folder = find_site_of_feed(project, feed)
+    process = None if folder is project else running_process(folder)
+    if process is None and folder is not project and running_process(project) is not None:
+        raise ConnectError(f'the process of the site that keeps feed "{feed}" is away', "try again in a moment")
+    return process or _find_process(directory)
 
 
 def _ask_and_tell(directory: Path, path: str, body: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:

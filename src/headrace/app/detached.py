@@ -61,7 +61,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words += ["--sites", settings.sites.value] if settings.sites is not SitesMode.INSIDE else []
     words += [] if settings.listen is None else ["--listen", settings.listen]
     words += _name_planning(settings.planning)
-    words += _name_servers(settings.feed_servers)
+    words += name_servers(settings.feed_servers)
     words += _name_broker(settings.broker)
     with open_private(output) as out, open_private(errors) as err:
         child = spawn_detached(module_command("headrace", *words), out, err)
@@ -86,7 +86,7 @@ def _name_planning(said: PlanWishes) -> list[str]:
     return [word for option, wish in named.items() if wish is not None for word in (option, wish.value)]
 
 
-def _name_servers(servers: FeedServerSettings | None) -> list[str]:
+def name_servers(servers: FeedServerSettings | None) -> list[str]:
     """The options of `up` that ask for them."""
     if servers is None:
         return []

@@ -42,6 +42,7 @@ from headrace.plan.template_document import write_template
 from headrace.site.folder import Folder
 from headrace.site.last_status import last_status
 from headrace.site.process import running_process
+from headrace.site.site_folders import find_site_of_feed
 
 __all__ = [
     "Explained",
@@ -136,7 +137,11 @@ def _ask_about_pair(directory: Path, running: Plan, name: str) -> tuple[Why, ...
     pair = read_pair_name(name)
     if pair is None or pair[0] not in running.catalogue.feeds:
         return ()
-    return tuple(map(_read_pair, _ask_why(directory, name)))
+    try:
+        folder = find_site_of_feed(Folder(directory), pair[0])
+    except UsageError:
+        return ()  # it is kept on another machine: what was planned is told, as while nothing runs
+    return tuple(map(_read_pair, _ask_why(folder, name)))
 
 
 def _ask_about_placed_pair(directory: Path, running: Plan, name: str) -> tuple[Why, ...]:
@@ -146,7 +151,7 @@ def _ask_about_placed_pair(directory: Path, running: Plan, name: str) -> tuple[W
     if _read_placed_name(running, name) is None:
         return ()
     try:
-        return tuple(map(_read_placed_pair, _ask_why(directory, name)))
+        return tuple(map(_read_placed_pair, _ask_why(Folder(directory), name)))
     except (UsageError, InputError):
         return ()
 
@@ -157,9 +162,9 @@ def _read_placed_name(plan: Plan, name: str) -> tuple[str, tuple[str, ...]] | No
     return (template, tuple(devices.split(","))) if colon and template in plan.catalogue.templates else None
 
 
-def _ask_why(directory: Path, name: str) -> Sequence[Mapping[str, Any]]:
+def _ask_why(folder: Folder, name: str) -> Sequence[Mapping[str, Any]]:
     """Answers of the service; none if it does not answer, and what was planned is told instead."""
-    process = running_process(Folder(directory))
+    process = running_process(folder)
     if process is None:
         return ()
     try:

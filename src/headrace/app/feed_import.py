@@ -20,6 +20,7 @@ from headrace.model.errors import UsageError
 from headrace.model.feed_names import API_EVENTS, API_FOLLOWS
 from headrace.site.feeds.posting import change_follows, check_names, read_time, write_events
 from headrace.site.folder import Folder
+from headrace.site.site_folders import find_site_of_feed
 
 ROWS_AT_ONCE = 50_000
 TEXT, TIME = pa.string(), pa.timestamp("us")
@@ -33,7 +34,7 @@ def import_feed(
     """How many rows there were. Files are Parquet or CSV: `consumer, producer`, and `producer, time, id, body`, where a
     body is JSON, or any text. What is imported twice is there once.
     """
-    folder = Folder(directory)
+    folder = find_site_of_feed(Folder(directory), feed)
     running = folder.running()
     if running is None:
         raise UsageError(f'the project in "{directory}" has never run', "start it with `headrace up`")

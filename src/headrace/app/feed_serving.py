@@ -18,6 +18,7 @@ from urllib.parse import quote
 from headrace.connect.machine import allow_open_files
 from headrace.connect.service_client import ask
 from headrace.connect.shared_port import share_port
+from headrace.declare.variables import project_environment
 from headrace.model.errors import ConnectError, HeadraceError
 from headrace.run.feeds.changes import FeedChanges, StreamPlace
 from headrace.site.feeds.apps import FeedApps, FeedCaller
@@ -120,13 +121,15 @@ class FeedServing:
         return ask(process.port, process.token, method, path, body, within_s=ANSWER_WITHIN_S)
 
 
-def open_feed_serving(directory: Path, environment: Mapping[str, str]) -> FeedServing:
-    """The feeds of the project in a folder, as it runs now; it may not run yet."""
-    folder = Folder(directory)
-    served = ServedFeeds(folder, environment)
+def open_feed_serving(directory: Path, environment: Mapping[str, str], home: Path | None = None) -> FeedServing:
+    """The feeds of the project in a folder, as it runs now; it may not run yet. The folder may be that of a site, and
+    `home` the project's, with its variables and apps.
+    """
+    folder, home = Folder(directory), home or directory
+    served = ServedFeeds(folder, project_environment(environment, home))
     served.look()
     pages = FeedPages(served, folder.root, clock_now)
-    door = FeedDoor(pages, folder, served.catalogue, FeedApps(folder, lambda: pages.key))
+    door = FeedDoor(pages, folder, served.catalogue, FeedApps(Folder(home), lambda: pages.key))
     return FeedServing(folder, served, door)
 
 

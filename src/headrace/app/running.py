@@ -226,7 +226,8 @@ def open_host(
             if alone is not None:
                 with _answering_sites(alone, host) as wire_port:
                     write_process(folder, this_process(service.lease, server.port, token, folder, wire_port))
-                    with host.measuring(), host.checking():
+                    serving, deciding = host.serving_feeds(settings.feed_servers), host.deciding_feeds()
+                    with serving, host.measuring(), host.checking(), deciding:
                         yield host
                 return
             write_process(folder, this_process(service.lease, server.port, token, folder))
@@ -275,6 +276,7 @@ def _make_service(
         stop=stop,
         links_now=links_now,
         site=None if alone is None else alone.site,
+        home=None if alone is None else Folder(alone.project),
         find_peer=None if alone is None else alone.find_peer,
     )
     return service, watch

@@ -104,6 +104,11 @@ class AgentsCoordinator(Coordinator):
     def check_engines(self, plan: Plan) -> None:
         """Each agent is told its engine where it is started: what that cannot evaluate fails there, and says so."""
 
+    def check_feed_servers(self, plan: Plan) -> None:
+        """Raises UsageError: no feeds are served here."""
+        if self.settings.feed_servers is not None:
+            raise UsageError("feeds are served where their sites run", "give --feed-servers to `headrace agent` there")
+
     # Who has joined
 
     def answer(self, request: WireRequest) -> WireAnswer:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol
 
+from headrace.app.detached import name_servers
 from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, refuse_without_spark
 from headrace.app.refusing import refuse_second
 from headrace.app.running import Say, Server, UpSettings, closed_now, log_to
@@ -116,6 +117,11 @@ def _used_sites(plan: Plan) -> tuple[str, ...]:
     return tuple(site for site in plan.catalogue.sites if site in used)
 
 
+def _find_feeds(plan: Plan) -> dict[str, str]:
+    """The sites that keep feeds, by feed."""
+    return {one.feed: one.site for one in plan.feeds if one.reason is None or one.goes_on}
+
+
 MakeCoordinator = Callable[[Folder, Mapping[str, str], UpSettings, Plan], "Coordinator"]
 
 
@@ -184,6 +190,13 @@ class Coordinator:
         """Raises UsageError if a site cannot evaluate what it is to, as far as that is known here."""
         refuse_without_spark(plan, find_engines(plan, self.settings.engine))
 
+    def check_feed_servers(self, plan: Plan) -> None:
+        """Raises UsageError if feed servers cannot be had as they are asked for."""
+        servers, keeping = self.settings.feed_servers, sorted(set(_find_feeds(plan).values()))
+        if servers is not None and servers.port and len(keeping) > 1:
+            what = f"feeds are kept at {', '.join(keeping)}, whose feed servers cannot share port {servers.port}"
+            raise UsageError(what, "leave out --feed-port: `headrace status` says which ports they have")
+
     def tell_parts(self, prepared: Prepared) -> None:
         """Writes down what each site is to run: a site that runs nothing has an empty part."""
         plan = prepared.plan
@@ -191,7 +204,7 @@ class Coordinator:
             self._end(gone)
         there = (site for site in self.sites if site in plan.catalogue.sites)
         sites = tuple(dict.fromkeys((*there, *_used_sites(plan))))
-        note_sites(self.folder, sites, self.settings.sites)
+        note_sites(self.folder, sites, self.settings.sites, _find_feeds(plan))
         self.give_certificates()
         self._note(self._epochs.tell(plan, sites))
         for site in sites:
@@ -409,6 +422,7 @@ class Coordinator:
         here.prepare()
         words = ["agent", str(self.folder.project), "--site", site]
         words += [] if self.settings.engine is None else ["--engine", self.settings.engine.value]
+        words += name_servers(self.settings.feed_servers) if site in _find_feeds(self.plan).values() else []
         with _open_growing(here.root / "agent.log") as out, _open_growing(here.root / "agent.errors") as err:
             pid = spawn_detached(module_command("headrace", *words), out, err, self._choose_environment(site))
         log.info("started the process of site %s", site, extra={"pid": pid})
@@ -482,6 +496,8 @@ def run_sites(
 ) -> Prepared:
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory.absolute())
+    if settings.feed_servers is not None:
+        settings.feed_servers.check()
     refuse_second(folder, say)
     folder.check_ledger()
     if not settings.moved:
@@ -498,6 +514,7 @@ def run_sites(
     refuse_other_mode(folder, settings.sites)
     host = make_coordinator(folder, environment, settings, prepared.plan)
     host.check_engines(prepared.plan)
+    host.check_feed_servers(prepared.plan)
     end_start()
     with _taking(folder) as (ledger, lease), note_signals(host.stop):
         refuse_state_of_one_process(ledger, folder)

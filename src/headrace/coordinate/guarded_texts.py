@@ -17,6 +17,7 @@ from typing import Any
 from headrace.coordinate.compare.moment import query_of
 from headrace.coordinate.compare.sources import sources_of
 from headrace.model.events import Event, TroubleBegan, TroubleOver, UnknownEvent
+from headrace.model.feed_names import feed_of
 from headrace.model.plan import Plan
 from headrace.model.plan_events import ApplyFailed
 from headrace.model.source_clock import clock_of
@@ -41,18 +42,20 @@ class GuardedNames:
         return any(self.names.get(what, frozenset()) & set(names) for what, names in about.items())
 
 
-NOTHING_GUARDED = GuardedNames("", dict.fromkeys(("sources", "databases", "contracts"), frozenset()))
+NOTHING_GUARDED = GuardedNames("", dict.fromkeys(("sources", "databases", "contracts", "feeds"), frozenset()))
 
 
 def find_guarded(plan: Plan) -> GuardedNames:
     """What the part of a site says of its own sources and contracts."""
     catalogue = plan.catalogue
     bound = {name: one for name, one in catalogue.sources.items() if one.stays is not None}
-    reading = (one for one in plan.contracts if bound.keys() & sources_of(query_of(catalogue, one.view)))
+    reading = [one for one in plan.contracts if bound.keys() & sources_of(query_of(catalogue, one.view))]
+    feeds = (feed_of(one.contract, catalogue.feeds) for one in reading)
     names = {
         "sources": frozenset(bound),
         "databases": frozenset(clock_of(one) for one in bound.values() if one.origin is not None),
         "contracts": frozenset(one.contract for one in reading),
+        "feeds": frozenset(feed for feed in feeds if feed is not None),
     }
     return GuardedNames(plan.site or "", names)
 
@@ -96,6 +99,9 @@ def guard_status(
         known = guarded.names["contracts" if one["kind"] == CheckKind.VIEW else "sources"]
         if one["name"] in known and "reason" in one:
             one["reason"] = hide_text(one["reason"], guarded.site, secret)
+    for one in found.get("feeds", ()):
+        if one["id"] in guarded.names["feeds"]:  # who was shed is named by a column of such a source
+            one["shed"] = [hide_text(name, guarded.site, secret) for name in one["shed"]]
     for trouble in found["troubles"]:
         trouble["what"] = hidden.get(trouble["what"], trouble["what"])
     return found

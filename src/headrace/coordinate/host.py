@@ -387,7 +387,8 @@ class ServiceHost:
             yield
             return
         service = self.service
-        servers = FeedServers(self.folder, settings, service.feed_pages.reads, service.journal, service.troubles)
+        home, reads = service.home or self.folder, service.feed_pages.reads
+        servers = FeedServers(self.folder, settings, reads, service.journal, service.troubles, home)
         with servers.running():
             self.feed_servers = servers
             yield

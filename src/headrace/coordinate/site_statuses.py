@@ -93,7 +93,9 @@ def merge_statuses(sites: Mapping[str, Status | None], about: Status) -> dict[st
     found["checks"] = _add_checks(told)
     found["sites"] = [_tell_site(site, sites[site]) for site in sites]
     counts = {name: sum(status["service"][name] for status in told.values()) for name in COUNTED}
-    found["service"] = {"engine": _find_engine(told), "feed_servers": [], "devices": None, **counts, **about}
+    # One of an earlier version may say nothing of them.
+    servers = [one for status in told.values() for one in status["service"].get("feed_servers", ())]
+    found["service"] = {"engine": _find_engine(told), "feed_servers": servers, "devices": None, **counts, **about}
     return found
 
 

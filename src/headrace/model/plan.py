@@ -302,6 +302,14 @@ class Plan:
         return replace(self, contracts=here, goes_on=goes_on, rejected=(), site=site, elsewhere=elsewhere)
 
     @property
+    def store_owner(self) -> str:
+        """Whose the stores of feeds are: the project's, or those of this part of it. Each site counts by itself: what
+        one has written means nothing to another.
+        """
+        project = self.catalogue.project
+        return project if self.site is None else f"{project} at {self.site}"
+
+    @property
     def money(self) -> float:
         """$/s that are planned to be paid for all contracts."""
         return sum(entry.money for entry in self.contracts)

@@ -115,6 +115,8 @@ class Service:
     absence: Callable[[], Absence | None] = lambda: None
     links_now: Callable[[], Mapping[Ends, LinkQueue]] | None = None
     site: str | None = None
+    home: Folder | None = None
+    """The folder of the project whose site this is, if it is on this machine: people say there who may use feeds."""
     find_peer: Callable[[str], SitePeer] | None = None
     cores: int = 2
     stop: threading.Event = field(default_factory=threading.Event)
@@ -167,7 +169,7 @@ class Service:
             self.cores,
         )
         self.feed_pages = FeedPages(self.feeds, self.folder.root, self.clock)
-        apps = FeedApps(self.folder, lambda: self.feed_pages.key)
+        apps = FeedApps(self.home or self.folder, lambda: self.feed_pages.key)
         self.feed_door = FeedDoor(self.feed_pages, self.folder, self._find_catalogue, apps)
         self.auditor = Auditor(
             ledger,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import UsageError, WireError
+from headrace.model.errors import UnknownName, UsageError, WireError, nearest_name
 from headrace.model.options import SitesMode
 from headrace.site.folder import Folder
 
@@ -50,8 +50,27 @@ def read_sites(folder: Folder) -> tuple[str, ...]:
     return tuple(found["sites"]) if isinstance(found, dict) and isinstance(found.get("sites"), list) else ()
 
 
-def note_sites(folder: Folder, sites: tuple[str, ...], mode: SitesMode) -> None:
-    folder.write_json(SITES_FILE, {"sites": list(sites), "mode": mode.value}, is_durable=True)
+def note_sites(folder: Folder, sites: tuple[str, ...], mode: SitesMode, feeds: Mapping[str, str] | None = None) -> None:
+    """`feeds` are kept at these sites, by their names."""
+    noted = {"sites": list(sites), "mode": mode.value, "feeds": dict(feeds or {})}
+    folder.write_json(SITES_FILE, noted, is_durable=True)
+
+
+def find_site_of_feed(folder: Folder, feed: str) -> Folder:
+    """The folder of the site that keeps a feed: the project's own if all sites run in one process. Raises UsageError if
+    it is on another machine, and UnknownName.
+    """
+    found = folder.read_json(SITES_FILE)
+    if not isinstance(found, dict):
+        return folder
+    feeds = found.get("feeds", {})
+    if feed not in feeds:
+        hint = nearest_name(feed, feeds) or f"there are {', '.join(sorted(feeds)) or 'none'}"
+        raise UnknownName(f'no feed "{feed}" runs', hint)
+    if read_sites_mode(folder) is SitesMode.AGENTS:
+        what = f'feed "{feed}" is kept at site "{feeds[feed]}", which joined from elsewhere'
+        raise UsageError(what, "run the command in the folder of the site's agent, where it runs")
+    return site_folder(folder, feeds[feed])
 
 
 def read_sites_mode(folder: Folder) -> SitesMode:

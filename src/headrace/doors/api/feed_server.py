@@ -101,7 +101,7 @@ def main() -> None:
     keep_pandas_out()
     said = json.loads(sys.stdin.readline())
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {os.getpid()} %(levelname)s %(message)s")
-    serving = open_feed_serving(Path(said["project"]), os.environ)
+    serving = open_feed_serving(Path(said["project"]), os.environ, Path(said["home"]))
     http = FeedServerHttp(serving)
     config = uvicorn.Config(
         http,

@@ -13,7 +13,19 @@ import typer
 
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit
-from headrace.doors.cli.up import EngineOption, Listen, Port, choose_say
+from headrace.doors.cli.up import (
+    LOOPBACK,
+    EngineOption,
+    FeedCertificate,
+    FeedHost,
+    FeedKey,
+    FeedPort,
+    FeedServerCount,
+    Listen,
+    Port,
+    choose_say,
+    read_feed_servers,
+)
 
 if TYPE_CHECKING:
     from headrace.app.late_server import LateServer, ListeningPort
@@ -42,13 +54,21 @@ def agent(
     replace: Replace = False,
     port: Port = 0,
     engine: EngineOption = None,
+    feed_servers: FeedServerCount = 0,
+    feed_port: FeedPort = 0,
+    feed_host: FeedHost = LOOPBACK,
+    feed_cert: FeedCertificate = None,
+    feed_key: FeedKey = None,
     json: Json = False,
 ) -> int:
     """Run one site of a project. `headrace up --sites processes` starts one for each site by itself."""
     from headrace.app.membership import is_member
     from headrace.app.running import UpSettings
 
-    say, settings = choose_say(json), UpSettings(port, engine)
+    servers = read_feed_servers(feed_servers, feed_host, feed_port, feed_cert, feed_key)
+    if servers is not None:
+        servers.check()
+    say, settings = choose_say(json), UpSettings(port, engine, feed_servers=servers)
     own = directory if folder is None else folder
     if join is not None or folder is not None or is_member(own):
         from headrace.app.joined_agent import run_joined

@@ -119,7 +119,7 @@ def up(
     """Run the project: load its views and keep them fresh."""
     from headrace.app.running import BrokerSettings, UpSettings, run_project
 
-    servers = _feed_settings(feed_servers, feed_host, feed_port, feed_cert, feed_key)
+    servers = read_feed_servers(feed_servers, feed_host, feed_port, feed_cert, feed_key)
     broker = BrokerSettings(broker_host, broker_port, *map(_name_file, (broker_cert, broker_key)))
     planning = PlanWishes(method, share, wide_area)
     if listen is not None and sites is not SitesMode.AGENTS:
@@ -150,9 +150,10 @@ def up(
     return Exit.DONE
 
 
-def _feed_settings(
+def read_feed_servers(
     count: int, host: str, port: int, certificate: Path | None, key: Path | None
 ) -> FeedServerSettings | None:
+    """What the options of feed servers ask for; None without any. Raises UsageError."""
     from headrace.app.running import FeedServerSettings
 
     if count:

@@ -133,10 +133,11 @@ def _may_be_same_place(one: KeptFeedStore, other: KeptFeedStore) -> bool:
 
 
 def stores_of_feeds(plan: Plan) -> tuple[KeptFeedStore, ...]:
-    """The stores of all feeds that are declared. One that is refused keeps its store: whom people mute is theirs."""
-    catalogue = plan.catalogue
-    feeds = (feed for feed in catalogue.feeds.values() if feed.site)
-    return tuple(KeptFeedStore(catalogue.project, feed.name, feed.store, feed.address) for feed in feeds)
+    """The stores of all feeds that are declared, of those of its site if a plan is the part of one. One that is refused
+    keeps its store: whom people mute is theirs.
+    """
+    feeds = (feed for feed in plan.catalogue.feeds.values() if feed.site and plan.site in (None, feed.site))
+    return tuple(KeptFeedStore(plan.store_owner, feed.name, feed.store, feed.address) for feed in feeds)
 
 
 def captures_of(running: Running, folder: Folder) -> Iterator[CaptureSlot]:

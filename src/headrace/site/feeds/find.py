@@ -30,7 +30,8 @@ API_BODY = "body"
 
 @dataclass(frozen=True, slots=True)
 class KeptFeed:
-    """`address` is None for the PostgreSQL that Headrace brings; `meaning` changes when what the store holds does.
+    """`project` is whose the store is; `address` is None for the PostgreSQL that Headrace brings. `meaning` changes
+    when what the store holds does.
 
     `older` reads events that the store does not keep, None if nothing keeps them.
     """
@@ -80,7 +81,7 @@ def find_feeds(plan: Plan, program: Program, project: Path, environment: Mapping
             given = project_environment(environment, project)
             address = None if feed.address is None else fill(feed.address, given, feed.declared_at)
             meaning, older = _fingerprint(plan, feed, names), find_older(program, reading)
-            yield KeptFeed(feed, plan.catalogue.project, reading, meaning, address, older)
+            yield KeptFeed(feed, plan.store_owner, reading, meaning, address, older)
 
 
 def _find_log(plan: Plan, program: Program, entry: ContractPlan) -> FeedLog:

@@ -109,13 +109,16 @@ class _Server:
 
 @dataclass(slots=True)
 class FeedServers:
-    """One thread starts and ends processes; what they report comes from others."""
+    """One thread starts and ends processes; what they report comes from others. `home` is the folder of the project, if
+    the feeds are those of a site that has a folder of its own.
+    """
 
     folder: Folder
     settings: FeedServerSettings
     reads: FeedReads
     journal: Journal
     troubles: Troubles
+    home: Folder | None = None
     _servers: list[_Server] = field(default_factory=list)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -224,7 +227,9 @@ class FeedServers:
             process = subprocess.Popen(
                 module_command(MODULE), stdin=subprocess.PIPE, stdout=output, stderr=output, umask=0o077
             )
-        said = {"project": str(self.folder.project.absolute()), **asdict(self.settings)}
+        home = self.home or self.folder
+        folders = {"project": str(self.folder.project.absolute()), "home": str(home.project.absolute())}
+        said = {**folders, **asdict(self.settings)}
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it has ended already, and is looked at next
             process.stdin.write(json.dumps(said).encode() + b"\n")
