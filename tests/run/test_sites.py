@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from headrace.meaning.scalar_time import micros
 from headrace.model.errors import Conflict, EvaluationError
-from headrace.model.log import Log, Piece, PieceKind
+from headrace.model.log import Commit, Edit, Log, Piece, PieceKind
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.logs.upkeep import Upkeep
-from headrace.run.push.engine import NoAnswer
-from headrace.run.push.exports import SEGMENT_BYTES, ChangesGone, choose_end
+from headrace.run.push.engine import NoAnswer, NotThereYet
+from headrace.run.push.exports import SEGMENT_BYTES, ChangesGone, NotForReader, choose_end
 from headrace.run.push.imports import commit_segment
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, quick_folder
@@ -153,3 +153,32 @@ def test_any_views_are_right_in_many_histories(data, texts, target):
             live(data, apart(texts, target, Path(folder)), batches=4)
         except (EvaluationError, NoAnswer):
             reject()
+
+
+def test_what_waits_is_counted_for_a_copy_that_lacks_more_than_is_kept(tmp_path: Path):
+    """Its contents may be those of a time before the log that it reads begins: it starts anew when it asks for more.
+    Whoever counts meanwhile, for `status`, has to get by with what there is.
+    """
+    sites = apart(VIEWS, "m2", tmp_path)
+    sites.capture({})
+    sites.load()
+    sender = next(site for site, world in sites.worlds.items() if world.program.exports)
+    exports, engine = sites.exports(sender), sites.worlds[sender].engine
+    copy = min(exports.engine.program.exports.values(), key=lambda one: one.name)
+    lease, ledger = engine.lease, engine.ledger
+    ledger.commit(lease, Commit(forget=(copy.name,)))
+    before = ledger.logs(copy.task.reads)[copy.task.reads[0]].start - 1
+    ledger.commit(lease, Commit((Edit(copy.name, None, before, start=before, site=copy.site),)))
+    assert exports.count_waiting()[copy.site] >= 0
+    with pytest.raises(ChangesGone):
+        exports.read_changes(copy.name, before)
+
+
+def test_what_a_site_captures_itself_is_given_to_nobody(tmp_path: Path):
+    """A name that nobody here knows may be of a later plan, and is asked for again; that of a spool never is."""
+    sites = apart(VIEWS, "m2", tmp_path)
+    for site in sites.worlds:
+        with pytest.raises(NotForReader):
+            sites.exports(site).check_reader("spool:r", "m2")
+        with pytest.raises(NotThereYet):
+            sites.exports(site).check_reader("d:something|later", "m2")

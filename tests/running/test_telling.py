@@ -18,6 +18,20 @@ def test_a_trouble_is_told_when_it_begins_when_its_words_change_and_when_it_is_o
     assert list(lines.next_lines({}, 3.0, False)) == []
 
 
+def test_a_trouble_is_not_told_again_because_it_lasts_longer_or_more_waits() -> None:
+    """A site that is away for an hour is told of once, not 3,600 times."""
+    lines = TroubleLines()
+
+    def tell(what: str) -> int:
+        return len(list(lines.next_lines({"site": Trouble(what, 1.0, "start it")}, 1.0, False)))
+
+    assert tell('site "us" has not answered for 5 s; 1.5 kB wait for it') == 2
+    assert tell('site "us" has not answered for 6.5 s; 20 MB wait for it') == 0
+    assert tell('site "us" has not answered for 3 min; 20 MB wait for it') == 0
+    assert tell('site "us" has not answered for 3 min: the row id = 17 is in the way') == 2
+    assert tell('site "us" has not answered for 4 min: the row id = 18 is in the way') == 2
+
+
 def test_whoever_waits_for_views_to_be_loaded_is_told_again_every_minute() -> None:
     lines = TroubleLines()
     assert len(list(lines.next_lines({"us": REFUSED}, 0.0, True))) == 2

@@ -1,18 +1,20 @@
 """What commands print while people wait for them: what the service is doing, and what is wrong.
 
-`up` tells each trouble when it begins, when its words change, and when it is over; while views are being loaded, it
-repeats each trouble every minute. `apply` and `reread` tell what the service is doing when that changes, and every
-minute.
+`up` tells each trouble when it begins, when its words change (not how long it lasts), and when it is over; while views
+are being loaded, it repeats each trouble every minute. `apply` and `reread` tell what the service is doing when that
+changes, and every minute.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.model.trouble import Trouble
 
 AGAIN_AFTER_S = 60.0
+AMOUNT = re.compile(r"\b\d[\d.]* (us|ms|s|min|h|days|[kMGTP]?B)\b")
 GIVE_UP_AFTER_S = 300.0
 """`up --detach` does not wait longer than this for what somebody else has to mend."""
 TROUBLE, HINT = "trouble: ", "  hint: "
@@ -27,7 +29,7 @@ class TroubleLines:
     def next_lines(self, found: Mapping[str, Trouble], now_s: float, waiting: bool) -> Iterator[str]:
         for key, trouble in found.items():
             before, at_s = self._told.get(key, (None, now_s))
-            if before is None or before.what != trouble.what or (waiting and now_s - at_s >= AGAIN_AFTER_S):
+            if before is None or _words(before) != _words(trouble) or (waiting and now_s - at_s >= AGAIN_AFTER_S):
                 self._told[key] = trouble, now_s
                 yield from _lines_of(trouble)
         for key in [key for key in self._told if key not in found]:
@@ -64,6 +66,11 @@ class Progress:
         if phase != self._phase or not troubles:
             self._phase, self._since_s = phase, now_s
         return now_s - self._since_s >= GIVE_UP_AFTER_S
+
+
+def _words(trouble: Trouble) -> str:
+    """What is wrong, however long and however much: that may change every second."""
+    return AMOUNT.sub("", trouble.what)
 
 
 def _lines_of(trouble: Trouble) -> Iterator[str]:

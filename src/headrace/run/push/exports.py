@@ -14,6 +14,7 @@ import pyarrow as pa
 from headrace.model.errors import Conflict
 from headrace.model.log import Commit, Edit, Log
 from headrace.model.words import name_id
+from headrace.run.capture.spool import SPOOL
 from headrace.run.load.load import DatasetLoad
 from headrace.run.operators.reading import schema_of
 from headrace.run.program import Ingest, Program, RecomputeStep, SiteCopy
@@ -82,7 +83,9 @@ class Exports:
         found: dict[str, int] = {}
         for copy in copies:
             cursor, reads = logs.get(copy.name), [logs[read] for read in copy.task.reads if read in logs]
-            waiting = sum(piece.bytes for log in reads if cursor for piece in log.changes(cursor.t, log.t))
+            # A copy that lacks more than is kept starts anew when it asks: what is kept is all that is known of it.
+            kept = (log.changes(max(cursor.t, log.start), log.t) for log in reads if cursor is not None)
+            waiting = sum(piece.bytes for pieces in kept for piece in pieces)
             found[copy.site] = found.get(copy.site, 0) + waiting
         return found
 
@@ -127,7 +130,7 @@ class Exports:
         """Raises NotForReader, or NotThereYet for what nobody here knows: others may have a later plan."""
         program = self.engine.program
         copy = program.exports.get(name)
-        if copy is None and name not in program.logs:
+        if copy is None and name not in program.logs and not name.startswith(SPOOL):
             raise NotThereYet(f"{name_id(name)} is not part of the plan here")
         if copy is None or copy.site != site:
             raise NotForReader(f'the plan does not give {name_id(name)} to site "{site}"')

@@ -48,7 +48,8 @@ def count_unread(engine: Engine) -> dict[str, int]:
     for name, vertices in readers.items():
         read = [logs[vertex].t for vertex in vertices if vertex in logs]
         if name in logs and read:
-            found[name] = sum(piece.bytes for piece in logs[name].changes(min(read), logs[name].t))
+            after = max(min(read), logs[name].start)  # one that is further behind is about to start anew
+            found[name] = sum(piece.bytes for piece in logs[name].changes(after, logs[name].t))
     return found
 
 
