@@ -26,7 +26,7 @@ from headrace.site import importing
 from headrace.site.importing import Importing, SitePeer
 from headrace.site.received_contents import ReceivedContents
 from headrace.site.threads import GuardedThreads
-from headrace.site.troubles import DISK, Troubles
+from headrace.site.troubles import DISK, SITE, Troubles
 from headrace.site.turns import Turns
 from tests.run.sites_world import SitesWorld
 from tests.run.test_crashes import VIEWS
@@ -173,6 +173,60 @@ def test_a_site_that_answers_again_is_asked_at_once_by_all_who_had_given_up_for_
         peer.is_away = False
         until(lambda: not bringing.find_silent(), "it answers again")
         until(lambda: all(peer.asked.count(name) > 1 for name in copies), "each is asked for again")
+    finally:
+        stop.set()
+        bringing.tell_to_end()
+
+
+@dataclass
+class TellingPeer(AskedPeer):
+    """Says how far copies can be brought, until it does not answer any more."""
+
+    times: dict[str, int] = field(default_factory=dict)
+    is_silent: bool = False
+
+    def hear_reach(self) -> HeardReach:
+        self.heard += 1
+        if self.is_silent:
+            raise ConnectError("it does not answer")
+        return HeardReach(dict(self.times))
+
+
+@pytest.mark.parametrize("gone", ["m1", "m3"])
+def test_nobody_goes_by_what_a_site_said_last_that_nothing_comes_from_any_more(
+    gone: str, tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site that is gone for good would be told of for ever, and keep views from what comes from another one now."""
+    monkeypatch.setattr(importing, "SILENT_S", 0.0)
+    program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
+    (name, copy), running = next(iter(program.imports.items())), RunningProgram(program)
+    (other,) = {"m1", "m3"} - {gone}
+    peers = {gone: TellingPeer(times={name: 5}), other: TellingPeer(times={name: 9})}
+    stop, troubles = threading.Event(), Troubles()
+    bringing = Importing(
+        "m2",
+        lambda site: cast(SitePeer, peers[site]),
+        ledger,
+        Turns(),
+        troubles,
+        GuardedThreads(stop),
+        lambda: cast(Engine, running),
+        lambda *_: None,
+        lambda: 1_000_000,
+        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+    )
+    try:
+        for origin, t in (("m1", peers["m1"].times[name]), ("m3", peers["m3"].times[name])):
+            running.program = replace(program, imports={name: replace(copy, origin=origin)})
+            until(lambda t=t: bringing.reach().get(name) == t, "it is heard")  # type: ignore[misc]
+        running.program = replace(program, imports={name: replace(copy, origin=gone)})
+        peers[gone].is_silent = True
+        until(lambda: f"{SITE}{gone}" in troubles.all(), "it is told")
+        running.program = replace(program, imports={name: replace(copy, origin=other)})
+        until(lambda: bringing.reach().get(name) == 9, "what comes from the other counts")
+        until(lambda: not troubles.all() and not bringing.find_silent(), "nobody misses it")
+        running.program = replace(program, imports={name: replace(copy, origin=gone)})
+        until(lambda: f"{SITE}{gone}" in troubles.all(), "it is missed again")
     finally:
         stop.set()
         bringing.tell_to_end()

@@ -217,8 +217,18 @@ class Importing:
         return self.find_told_reach()
 
     def find_told_reach(self) -> dict[str, int]:
-        """What other sites said last of how far everything could be brought."""
-        return {name: t for told in list(self._reach.values()) for name, t in told.items()}
+        """What other sites said last of how far everything could be brought. Where something comes from now counts: the
+        site that it came from before may be gone.
+        """
+        engine, told = self.engine(), dict(self._reach)
+        found = {name: t for times in told.values() for name, t in times.items()}
+        for copy in () if engine is None else engine.program.imports.values():
+            t = told.get(copy.origin, {}).get(copy.name)
+            if t is not None:
+                found[copy.name] = t
+            else:
+                found.pop(copy.name, None)
+        return found
 
     def find_starts(self, copies: Collection[str]) -> Mapping[str, int]:
         found: dict[str, int] = {}
@@ -301,6 +311,11 @@ class Importing:
     def _hear(self, name: str) -> None:
         queue, stop = self._queues[name], self.threads.stop
         while not stop.wait(self._pause_s(queue)):
+            if self._full:  # another plan may ask for nothing of what was paused: nobody else would look
+                self._find_full()
+            if not self._is_read(name):
+                self._answers(name)  # nobody needs to know whether it does
+                continue
             try:
                 heard = queue.peer.hear_reach()
                 self._reach[name] = heard.times
@@ -308,13 +323,16 @@ class Importing:
                 if heard.is_ending:
                     self.hurry(name, YOUNG if queue.is_ending else 0.0)
                 queue.is_ending = heard.is_ending
-                if self._full:  # another plan may ask for nothing of what was paused: nobody else would look
-                    self._find_full()
                 self._watch_link(name)
             except NotThereYet:
                 self._answers(name)
             except ConnectError as error:
                 self._is_silent(name, error)
+
+    def _is_read(self, name: str) -> bool:
+        """Whether anything comes from another site; another plan may have moved all of it, or the site may be gone."""
+        engine = self.engine()
+        return engine is None or any(copy.origin == name for copy in engine.program.imports.values())
 
     def _watch_link(self, name: str) -> None:
         """Remembers what the link from a site carries, and probes it if nobody has known that for long."""
