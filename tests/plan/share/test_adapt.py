@@ -19,7 +19,7 @@ from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.change import add_contract
 from headrace.plan.share.difference import difference
 from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, raw_filter, revalue
-from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, find_concerned
+from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, conditions, find_concerned
 from tests.plan.share.projects import plan_for, shop, wanted, with_contracts
 
 NOWHERE = frozenset[str]()
@@ -76,6 +76,20 @@ def test_a_trouble_counts_when_it_has_lasted(measured: Measured, condition: Watc
     watched = look(ConditionWatch(), plan, measured)
     assert condition in watched.due(lasts_s)
     assert lasts_s == 0 or condition not in watched.due(lasts_s - 0.1)
+
+
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [
+        (0.95, "demand is 95% of what us>eu carries"),
+        (13.0, "demand is 1300% of what us>eu carries"),
+        (1e6, "us>eu carries less than 5% of the demand"),  # a link that is nearly cut
+    ],
+)
+def test_how_full_a_link_is_reads_well_however_little_it_carries(load: float, told: str):
+    plan = plan_for(wanted("sales", "eu"))
+    found = conditions(plan, arrangement_of(plan), Measured(0, load={("us", "eu"): load}))
+    assert found[WatchedCondition(ConditionKind.LINK_FULL, "us>eu")] == told
 
 
 @pytest.mark.parametrize(

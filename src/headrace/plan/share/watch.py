@@ -18,6 +18,9 @@ from headrace.plan.sizes import size_now, with_sizes
 FULL, CALM = 0.9, 0.7
 """Demand over capacity above which a link is full, and below which one may return to it."""
 
+NEXT_TO_NOTHING = 20.0
+"""Demand over capacity above which the numbers say no more than that."""
+
 CALM_FOR_S = 300.0
 
 RATE_OFF, SLOW = 0.3, 1.5
@@ -83,14 +86,18 @@ def watch(before: ConditionWatch, plan: Plan, now: Arrangement, measured: Measur
     )
 
 
+def _say_full(link: str, load: float) -> str:
+    if load > NEXT_TO_NOTHING:
+        return f"{link} carries less than {1 / NEXT_TO_NOTHING:.0%} of the demand"
+    return f"demand is {load:.0%} of what {link} carries"
+
+
 def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[WatchedCondition, str]:
     """What holds at this moment, each with the numbers that say so."""
     found: dict[WatchedCondition, str] = {}
     for (src, dst), load in measured.load.items():
         if load > FULL:
-            found[WatchedCondition(ConditionKind.LINK_FULL, f"{src}>{dst}")] = (
-                f"demand is {load:.0%} of what {src}>{dst} carries"
-            )
+            found[WatchedCondition(ConditionKind.LINK_FULL, f"{src}>{dst}")] = _say_full(f"{src}>{dst}", load)
     sources = plan.catalogue.sources
     for name, rate in ((name, rate) for name, rate in measured.rates.items() if name in sources):
         planned = rate_of(sources[name])
