@@ -5,8 +5,9 @@ bytes of a copy    rows/s of what is copied, times the bytes of one of its rows:
 on a wire          and headers: of segments, TLS, TCP, IP and Ethernet
 new groups         have no earlier row to take back: so many rows fewer are sent of them while a query is young
 a full link        is shared fairly by its copies, and nobody's is larger than it wants
-behind it          what is made of rows that come slowly is made as slowly; what is brought beside them runs ahead
 a query            gets the share of the copy on its way that gets least
+what nobody draws  is not sent: a push asks all its copies for changes up to one time, and the next push begins when the
+                   last of them is there. So copies beside a full link carry no more than that one does
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from dataclasses import dataclass, replace
 
 from bench.wide_area_links import Ends
 from headrace.model.catalogue import Catalogue
-from headrace.model.plan import Graph, Operator, Plan, PlanOptions, Vertex, VertexKind
+from headrace.model.plan import Operator, Plan, PlanOptions, Vertex, VertexKind
 from headrace.model.plan_modes import WideArea
 from headrace.model.rate import Groups
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.price import upstream_first
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
-from headrace.plan.wide_area.fluid import FlowKey, max_min_fair
+from headrace.plan.wide_area.fluid import max_min_fair
 from headrace.site.importing import HEAR_AT_LEAST_EVERY_S, HEAR_EVERY_S, HEAR_WITHIN
 
 COUNTED = frozenset({Operator.AGGREGATE, Operator.DERIVE})
@@ -108,45 +109,28 @@ def _predict(
             vertex = graph.vertices[name]
             ends = graph.vertices[edge.inputs[0]].site, vertex.site
             flows.setdefault(ends, {})[name,] = count_rows(name) * bytes_of_row(name, vertex)
-    advance, sent = _find_advance(graph, flows, rates)
+    achieved = {ends: max_min_fair(wanted, rates[ends]) for ends, wanted in flows.items()}
+    through = {
+        name: achieved[ends][name,] / size if size > 0.0 else 1.0
+        for ends, wanted in flows.items()
+        for (name,), size in wanted.items()
+    }
     needed = {one.contract: upstream_first(graph, [one.vertex]) for one in plan.contracts}
     shares = {
-        contract: min((advance.get(name, 1.0) for name in names), default=1.0) for contract, names in needed.items()
+        contract: min((through.get(name, 1.0) for name in names), default=1.0) for contract, names in needed.items()
+    }
+    drawn = dict[str, float]()
+    for contract, names in needed.items():
+        drawn |= {name: max(drawn.get(name, 0.0), shares[contract]) for name in names}
+    sent = {
+        ends: max_min_fair({(name,): size * drawn.get(name, 0.0) for (name,), size in wanted.items()}, rates[ends])
+        for ends, wanted in flows.items()
     }
     return Modelled(
         _add_overhead({ends: sum(found.values()) for ends, found in sent.items()}, rates, HEARD / _find_pause(plan)),
         {ends: sum(wanted.values()) for ends, wanted in flows.items()},
         shares,
     )
-
-
-Flows = Mapping[Ends, Mapping[FlowKey, float]]
-"""Bytes/s by link, of each copy."""
-
-
-def _find_advance(graph: Graph, wanted: Flows, rates: Mapping[Ends, float]) -> tuple[dict[str, float], Flows]:
-    """The share of its time by which each vertex advances, and what is sent. Rows are asked for up to now, so that
-    those of links with room come whether or not the others are there; what is made of both waits for the slower.
-    """
-    order = upstream_first(graph, graph.vertices)
-    below = dict.fromkeys(order, 1.0)
-    advance, sent = dict(below), wanted
-    for _ in order:  # each round is right one link further down; mostly two or three change anything
-        sent = {
-            ends: max_min_fair({key: size * below[key[0]] for key, size in flows.items()}, rates[ends])
-            for ends, flows in wanted.items()
-        }
-        got = {
-            name: sent[ends][name,] / size for ends, flows in wanted.items() for (name,), size in flows.items() if size
-        }
-        before, advance = advance, {}
-        for name in order:
-            edge = graph.edges.get(name)
-            below[name] = min((advance[one] for one in (() if edge is None else edge.inputs)), default=1.0)
-            advance[name] = min(below[name], got.get(name, 1.0))
-        if advance == before:
-            break
-    return advance, sent
 
 
 def _find_pause(plan: Plan) -> float:

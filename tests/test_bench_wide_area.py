@@ -80,10 +80,8 @@ def test_copies_share_a_narrow_link_fairly_and_their_readers_get_the_least_of_th
     assert sum(predict_measured(plan, measured, narrow).sent.values()) < sum(wide.sent.values())
 
 
-def test_what_is_made_of_slow_rows_is_as_slow_and_what_is_brought_beside_them_runs_ahead(tmp_path: Path) -> None:
-    """Rows of one site come at a quarter of their rate. Those of others come as fast as ever, as they are asked for up
-    to now; the result, that goes on to another site, waits for the slower.
-    """
+def test_what_is_brought_beside_slow_rows_is_as_slow(tmp_path: Path) -> None:
+    """Rows of one site come at a quarter of their rate: a push waits for them, and asks others for as much."""
     catalogue = only(read_wide(tmp_path, "tight"), "Q5")
     plan, ample = make_plan(catalogue, PlanOptions(wide_area=WideArea.NET)), make_rates("ample", 360.0)
     wide = predict_planned(plan, ample)
@@ -91,9 +89,8 @@ def test_what_is_made_of_slow_rows_is_as_slow_and_what_is_brought_beside_them_ru
     slow, beside = ("ohio", result[0]), ("oregon", result[0])
     found = predict_planned(plan, {**ample, slow: wide.wanted[slow] / 4})
     assert found.shares == {"Q5": pytest.approx(0.25)}
-    assert found.sent[beside] == pytest.approx(wide.sent[beside])
-    assert found.sent[result] == pytest.approx(wide.sent[result] / 4, rel=0.25), "requests and acknowledgements remain"
-    assert found.sent[result] < wide.sent[result] / 2
+    for ends in (beside, result):  # requests and acknowledgements remain
+        assert wide.sent[ends] / 4 <= found.sent[ends] < wide.sent[ends] / 2
 
 
 def test_groups_that_are_new_send_no_earlier_row(tmp_path: Path) -> None:
