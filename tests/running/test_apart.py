@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from headrace.app.apart import refuse_moved_posts
+from headrace.app.forgotten_sites import leave_out_sites
 from headrace.app.preparing import AskSources, Prepared, prepare
-from headrace.app.project import sample_project
+from headrace.app.project import planned_catalogue, sample_project
 from headrace.connect.postgres.sample import SampleDatabases
 from headrace.coordinate.host import Applied
 from headrace.doors.documents import applied_document
+from headrace.model.errors import UsageError
 from headrace.model.options import ApplyWishes, SitesMode
 from tests.running.running_project import until
 
@@ -96,6 +99,37 @@ def test_a_view_in_full_is_planned_as_inside_one_process(tmp_path: Path) -> None
     assert refused(apart) == {} and apart.left_out == ()
     assert any(edge.is_recomputed for edge in apart.plan.graph.edges.values())
     assert apart.plan.contracts == inside.plan.contracts and apart.plan.graph == inside.plan.graph
+
+
+SOCIAL = """
+project: social
+sites: {us: {}, eu: {}, asia: {}}
+links: [{between: [us, eu], bandwidth: 100 Mbps, latency: 10 ms}]
+sources:
+  notes: {kind: table, at: eu, key: nid, columns: {nid: bigint, author: string, at: timestamp}, rows: 100, rate: 1}
+feeds:
+  home: {at: us, events: {source: notes, producer: author, time: at}, follows: api, reads: 1 /s}
+  wall: {at: us, events: api, follows: api, reads: 1 /s}
+"""
+
+
+def test_feeds_of_a_lost_site_and_of_its_sources_end(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yml").write_text(SOCIAL)
+    declared = planned_catalogue(tmp_path, {})
+    left = {site: set(leave_out_sites(declared, {site}).feeds) for site in ("us", "eu", "asia")}
+    assert left == {"us": set(), "eu": {"wall"}, "asia": {"home", "wall"}}
+
+
+def test_a_feed_is_not_moved_away_from_what_people_posted(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.yml"
+    file.write_text(SOCIAL)
+    before = prepare_apart(tmp_path).plan
+    refuse_moved_posts(None, before)
+    refuse_moved_posts(before, before)
+    for name, what in (("home", "follows"), ("wall", "events")):
+        file.write_text(SOCIAL.replace(f"{name}: {{at: us", f"{name}: {{at: eu"))
+        with pytest.raises(UsageError, match=f'feed "{name}" cannot be moved to site "eu": its {what} are'):
+            refuse_moved_posts(before, prepare_apart(tmp_path).plan)
 
 
 @pytest.mark.long

@@ -7,6 +7,10 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
+from headrace.model.plan import Plan
+from headrace.site.folder import Folder
 from tests.running.running_project import RunningProject, until
 from tests.running.test_site_processes import pid_of, sites
 
@@ -55,3 +59,40 @@ def test_views_in_full_are_kept_where_sites_run_apart(project: RunningProject) -
         assert compared == dict.fromkeys(("by_pid", "named", "counts", "countries"), True)
     finally:
         project.headrace("down")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_view_in_full_is_right_wherever_a_plan_has_it_computed(project: RunningProject) -> None:
+    """Each site that computes it has pushes of its own times: a copy does not go on from those of another."""
+    (project.folder / "views" / "countries.sql").write_text(PER_NAME)
+    full = "  countries: {view: countries, at: eu, freshness: 4 s, refresh: full}\n"
+    project.declare("by_pid", more=full)
+    file = project.folder / "headrace.yml"
+    cheap = file.read_text()
+    dear = cheap.replace("us: {cpu: 0.34 $/core-hour}", "us: {cpu: 3400 $/core-hour}")
+    project.document("up", *UP)
+    try:
+        number = 2000
+        for text, site in ((cheap, "us"), (dear, "eu"), (cheap, "us")):
+            file.write_text(text)
+            assert project.document("apply", "--replan")["applied"]
+            planned = read_plan(project)
+            edges = (
+                planned.graph.vertices[name].site for name, one in planned.graph.edges.items() if one.is_recomputed
+            )
+            assert list(edges) == [site]
+            for _ in range(3):
+                number += 1
+                project.change_something(number)
+                until(lambda: project.rows("countries") == countries(project), f"countries are right, made in {site}")
+        compared = {one["contract"]: one["equal"] for one in project.document("audit", "--recompute")["recompute"]}
+        assert compared == {"by_pid": True, "countries": True}
+    finally:
+        project.headrace("down")
+
+
+def read_plan(project: RunningProject) -> Plan:
+    plan = Folder(project.folder).running()
+    assert plan is not None
+    return plan

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from headrace.app.project import everything_read
 from headrace.model.catalogue import Catalogue, Feed, Refusal, View
-from headrace.model.errors import Problem, Severity
+from headrace.model.errors import Problem, Severity, UsageError
+from headrace.model.plan import Plan
 
 NEEDS_INSIDE = "sites apart"
 """The operator by which contracts are refused that need all sites inside one process."""
@@ -25,6 +26,23 @@ def leave_out_what_runs_inside(declared: Catalogue) -> tuple[Catalogue, tuple[Pr
     views = {name: _refuse(one, refused[name]) if name in refused else one for name, one in declared.views.items()}
     feeds = {name: one for name, one in declared.feeds.items() if not _find_templates(declared, one)}
     return replace(declared, views=views, feeds=feeds, templates={}), tuple(_find_left_out(declared))
+
+
+def refuse_moved_posts(before: Plan | None, plan: Plan) -> None:
+    """Raises UsageError if a feed is to be kept at another site than the one that has what people posted to it: nobody
+    else has these rows, and they do not go there.
+    """
+    for name, feed in plan.catalogue.feeds.items():
+        was = None if before is None else before.catalogue.feeds.get(name)
+        if was is None or was.site == feed.site:
+            continue
+        stays = {
+            "events": was.events.is_api and feed.events.is_api,
+            "follows": was.follows.is_api and feed.follows.is_api,
+        }
+        for what in (one for one, are_there in stays.items() if are_there):
+            message = f'feed "{name}" cannot be moved to site "{feed.site}": its {what} are at site "{was.site}" alone'
+            raise UsageError(message, f"leave it `at: {was.site}`, or give it another name and import its {what}")
 
 
 def _find_refused(declared: Catalogue) -> Iterator[tuple[str, str]]:

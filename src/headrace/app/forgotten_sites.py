@@ -1,4 +1,4 @@
-"""A project without sites that are gone for good: their contracts end, and so do those that read their sources."""
+"""A project without sites that are gone for good: their contracts and feeds end, and those that read their sources."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def leave_out_sites(declared: Catalogue, gone: Collection[str]) -> Catalogue:
         if one.site not in gone and lost.isdisjoint(everything_read(declared, one.view))
     }
     views = {name: one for name, one in declared.views.items() if lost.isdisjoint(everything_read(declared, name))}
+    feeds = {
+        name: one
+        for name, one in declared.feeds.items()
+        if one.site not in gone
+        and lost.isdisjoint(
+            everything_read(declared, one.events.source) | everything_read(declared, one.follows.source)
+        )
+    }
     sites = {name: one for name, one in declared.sites.items() if name not in gone}
     links = tuple(one for one in declared.links if one.src not in gone and one.dst not in gone)
-    return replace(declared, sites=sites, links=links, sources=sources, views=views, contracts=contracts)
+    return replace(declared, sites=sites, links=links, sources=sources, views=views, contracts=contracts, feeds=feeds)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol
 
+from headrace.app.apart import refuse_moved_posts
 from headrace.app.detached import name_servers
 from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, refuse_without_spark
 from headrace.app.refusing import refuse_second
@@ -234,6 +235,7 @@ class Coordinator:
         with self._turn:
             prepared = prepare_beside_lost(self.folder.project, self.environment, wishes, self.settings.sites)
             self.check_engines(prepared.plan)
+            refuse_moved_posts(self.plan, prepared.plan)
             is_same = prepared.change is not None and prepared.change.is_nothing
             if is_same:
                 prepared = replace(prepared, steps=())
@@ -515,6 +517,7 @@ def run_sites(
     host = make_coordinator(folder, environment, settings, prepared.plan)
     host.check_engines(prepared.plan)
     host.check_feed_servers(prepared.plan)
+    refuse_moved_posts(folder.running(), prepared.plan)
     end_start()
     with _taking(folder) as (ledger, lease), note_signals(host.stop):
         refuse_state_of_one_process(ledger, folder)
