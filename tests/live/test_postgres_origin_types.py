@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ from headrace.meaning.zset import ZSet
 from headrace.model.catalogue import Source, SourceColumn
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import EvaluationError, UnsupportedSql
-from headrace.model.origin_types import OriginType
-from headrace.model.types import INT, STRING, TIMESTAMP, Row, Type, Value
+from headrace.model.origin_types import ColumnOrigin, Enumeration, OriginType
+from headrace.model.types import INT, STRING, TIMESTAMP, Array, Decimal, Row, Type, Value
 from headrace.testing import make_source
 from headrace.testing.engines import difference
 from tests.examples import examples
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 
 JSON = ('{"a": 1}', '{"a": 1.0}', '{"b": [1, 2]}', "[]", '{"a": {"c": null}}')
 TIMES = (dt.datetime(2024, 3, 31, 0, 30), dt.datetime(2024, 10, 27, 1, 30), dt.datetime(2024, 2, 29, 23, 59, 59, 5))
-COLUMNS: dict[str, tuple[Type, OriginType | None, str, tuple[Value, ...]]] = {
+MOODS = ("sad", "calm", "happy")
+SPANS = (
+    *("1 day", "24:00:00", "1 mon", "30 days", "-1 days +02:00:00", "1 year 2 mons 3 days 04:05:06.789"),
+    *("00:00:30", "00:00:00", "-1 mons", "1 mon -1 days", "36:00:00"),
+)
+COLUMNS: dict[str, tuple[Type, ColumnOrigin | None, str, tuple[Value, ...]]] = {
     "id": (INT, None, "int", (1, 2, 3)),
     "name": (STRING, OriginType.TEXT, "text", ("a", 'b"c', "1")),
     "data": (STRING, OriginType.JSONB, "jsonb", JSON),
@@ -45,6 +51,12 @@ COLUMNS: dict[str, tuple[Type, OriginType | None, str, tuple[Value, ...]]] = {
     ),
     "ts": (TIMESTAMP, OriginType.TIMESTAMP, "timestamp", TIMES),
     "tz": (TIMESTAMP, OriginType.TIMESTAMPTZ, "timestamptz", TIMES),
+    "span": (STRING, OriginType.INTERVAL, "interval", SPANS),
+    "opens": (STRING, OriginType.TIME, "time", ("00:00:00", "08:30:00", "12:00:00.5", "23:59:59.999999")),
+    "mood": (STRING, Enumeration(MOODS), "mood", MOODS),
+    "price": (Decimal(18, 4), None, "numeric(18,4)", tuple(map(decimal.Decimal, ("0.0001", "-1234.5678")))),
+    "rate": (Decimal(38, 18), None, "numeric", tuple(map(decimal.Decimal, ("0.000001", "10.123456", "-3")))),
+    "grid": (Array(Array(INT)), None, "int[][]", (((1, 2), (3, None)), (), ((5,),))),
 }
 ROWS = st.lists(
     st.tuples(
@@ -72,10 +84,19 @@ def connection(postgres: EmbeddedPostgres) -> Iterator[Connection[Any]]:
     import psycopg
 
     with psycopg.connect(postgres.dsn(), options="-c timezone=UTC") as connection:
+        connection.execute(f"CREATE TYPE pg_temp.mood AS ENUM {MOODS}".encode())
         columns = ", ".join(f"{name} {type_}" for name, (_, _, type_, _) in COLUMNS.items())
         connection.execute(f"CREATE TEMPORARY TABLE o ({columns})".encode())
         connection.commit()
         yield connection
+
+
+TEXTS = ("json", "jsonb", "uuid", "interval", "time without time zone", "mood")
+AS_TEXTS = {name + depth: "text" + depth for name in TEXTS for depth in ("", "[]")}
+
+
+def as_lists(value: Value) -> Any:
+    return list(map(as_lists, value)) if isinstance(value, tuple) else value
 
 
 def ask_postgres(connection: Connection[Any], sql: str, rows: list[Row]) -> list[Row]:
@@ -83,14 +104,15 @@ def ask_postgres(connection: Connection[Any], sql: str, rows: list[Row]) -> list
     with connection.transaction(force_rollback=True), connection.cursor() as cursor:
         with cursor.copy("COPY o FROM STDIN") as copy:
             for row in rows:
-                copy.write_row(row)
+                copy.write_row([as_lists(value) for value in row])
         cursor.execute(f"CREATE TEMPORARY VIEW asked AS {sql}".encode())
         cursor.execute(
-            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute"
+            "SELECT attname, split_part(format_type(atttypid, NULL), '.', -1) FROM pg_attribute"
             " WHERE attrelid = 'asked'::regclass ORDER BY attnum"
         )
-        as_texts = ("json", "jsonb", "uuid", "interval", "time without time zone")
-        shown = ", ".join(f'"{name}"::text' if type_ in as_texts else f'"{name}"' for name, type_ in cursor.fetchall())
+        shown = ", ".join(
+            f'"{name}"::{AS_TEXTS[type_]}' if type_ in AS_TEXTS else f'"{name}"' for name, type_ in cursor
+        )
         cursor.execute(f"SELECT {shown} FROM asked".encode())
         return [tuple(map(as_plain, row)) for row in cursor.fetchall()]
 

@@ -127,6 +127,15 @@ TIMES_AS_TEXT = (
     ),
     *("2024-13-01", "31/12/1969", "2024-05-17 24:00", "2024-05-17T03:04:05Z", "March 31, 1900", "1/1/99 23:59"),
 )
+ADDING = ("interval_sum", "interval_difference")
+OF_INTERVALS = (
+    *("interval_order", "interval_packed", "interval_text", "interval_times", "interval_divided"),
+    *ADDING,
+)
+INTERVALS_AS_TEXT = (
+    *("1 day", "24:00:00", "1 mon", "30 days", "-1 days +02:00:00", "1 year 2 mons 3 days 04:05:06.789"),
+    *("-00:00:30", "1.5 years", "-1.5 days ago", "90", "2 weeks 3 h", "x", "", "5000000 years"),
+)
 NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     **{(name, 1): SMALL for name in ("repeat", "lpad", "rpad", "date_add", "date_sub", "add_months")},
     ("split_part", 1): (",", "", "b", ",,", "日"),
@@ -146,9 +155,18 @@ NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     **{
         (name, 0): DOCUMENTS
         for name in ONLY_OURS
-        - {"array_text", "float_text", "number_to_char", "numeric_quotient", "time_to_char"}
-        - {"time_in_zone", "instant_in_zone"}
+        - {"array_text", "float_text", "number_to_char", "numeric_product", "numeric_quotient", "time_to_char"}
+        - {"time_in_zone", "instant_in_zone", "enum_place", "time_text", "interval_mean", "interval_total"}
+        - {*OF_INTERVALS, "interval_added", "interval_taken", "interval_age", "interval_between"}
     },
+    **{(name, 0): INTERVALS_AS_TEXT for name in OF_INTERVALS},
+    **{(name, 1): INTERVALS_AS_TEXT for name in (*ADDING, "interval_added", "interval_taken")},
+    **{(name, 1): INTERVALS_AS_TEXT for name in ("interval_part", "interval_justified")},
+    **{(name, 1): (0.0, 1.0, -2.5, 1 / 3) for name in ("interval_times", "interval_divided")},
+    **{(name, 0): tuple(map(D, ("0", "100000000000000000000", "-5"))) for name in ("interval_mean", "interval_total")},
+    ("interval_mean", 1): (1, 3),
+    ("time_text", 0): ("8:30", "08:30:00.500", "24:00", "1:02 pm", "25:00", "", "x"),
+    ("enum_place", 0): ("a", "日", "x"),
     **{
         (name, 1): ("Europe/Paris", "america/new_york", "utc", "Etc/GMT-2", "+02:00", "EST", "")
         for name in ("time_in_zone", "instant_in_zone")
@@ -483,6 +501,16 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     **dict.fromkeys(("json_names", "json_values"), ((STRING,),)),
     **dict.fromkeys(("json_contains", "json_has"), ((STRING, STRING),)),
     "age_part": tuple((part, TIMESTAMP, TIMESTAMP) for part in _texts("year", "month", "day", "second", "epoch")),
+    **dict.fromkeys(("interval_age", "interval_between"), ((TIMESTAMP, TIMESTAMP),)),
+    **dict.fromkeys(("interval_added", "interval_taken"), ((TIMESTAMP, STRING),)),
+    **dict.fromkeys(("interval_order", "interval_packed", "interval_text", "time_text"), ((STRING,),)),
+    **dict.fromkeys(("interval_sum", "interval_difference"), ((STRING, STRING),)),
+    **dict.fromkeys(("interval_times", "interval_divided"), ((STRING, DOUBLE),)),
+    "interval_mean": ((WHOLE, BIGINT),),
+    "interval_total": ((WHOLE,),),
+    "interval_part": tuple((part, STRING) for part in _texts("year", "month", "hour", "minute", "second", "epoch")),
+    "interval_justified": tuple((how, STRING) for how in _texts("hours", "days", "interval")),
+    "enum_place": ((STRING, TEXTS),),
     **dict.fromkeys(("capitalise_words", "json_quoted", "jsonb_key", "uuid_text"), ((STRING,),)),
     **dict.fromkeys(("jsonb_pretty_text", "jsonb_without_nulls"), ((STRING,),)),
     **dict.fromkeys(("jsonb_changed", "jsonb_inserted"), ((STRING, STRING, STRING, BOOLEAN),)),
@@ -492,7 +520,7 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     **dict.fromkeys(("jsonb_joined", "jsonb_without"), ((STRING, STRING),)),
     "jsonb_without_item": ((STRING, INT),),
     "number_to_char": tuple((type_, pattern) for type_ in (INT, MONEY) for pattern in _texts("FM990.0", "S9,999")),
-    "numeric_quotient": ((MONEY, MONEY),),
+    **dict.fromkeys(("numeric_product", "numeric_quotient"), ((MONEY, MONEY),)),
     **dict.fromkeys(("instant_in_zone", "time_in_zone"), ((TIMESTAMP, STRING),)),
     "time_to_char": tuple((TIMESTAMP, pattern) for pattern in _texts("IYYY-IW Day", "FMDDth RM J CC")),
     "aggregate": ((INTS, Literal(0, INT), _EACH, _OTHER, Call("+", (_EACH, _OTHER), INT)),),

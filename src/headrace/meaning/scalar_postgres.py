@@ -1,8 +1,7 @@
-"""Functions that only PostgreSQL has, as it computes them: uuid, ages, words, zones, and jsonb as a whole."""
+"""Functions that only PostgreSQL has, as it computes them: uuid, words, zones, and jsonb as a whole."""
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import decimal
 import functools
@@ -47,61 +46,9 @@ def divide(dividend: int | decimal.Decimal, divisor: int | decimal.Decimal) -> d
     return fit_decimal(EXACT.divide(decimal.Decimal(dividend), decimal.Decimal(divisor)), Decimal(38, 18))
 
 
-# Ages
-
-
-def _subtract_fields(later: dt.datetime, earlier: dt.datetime) -> tuple[int, int, dt.timedelta]:
-    """Months, days and the rest between two times, as the calendar counts them: later - earlier >= 0."""
-    months = (later.year - earlier.year) * 12 + later.month - earlier.month
-    days = later.day - earlier.day
-    rest = _since_midnight(later) - _since_midnight(earlier)
-    if rest < dt.timedelta():
-        rest, days = rest + dt.timedelta(days=1), days - 1
-    return months, days, rest
-
-
-def _since_midnight(time: dt.datetime) -> dt.timedelta:
-    return time - dt.datetime.combine(time.date(), dt.time())
-
-
-def _find_age(end: dt.datetime, start: dt.datetime) -> tuple[int, int, dt.timedelta]:
-    """Days that are missing are those of the earlier time's month. Before the start all is negative."""
-    later, earlier, sign = (end, start, 1) if end >= start else (start, end, -1)
-    months, days, rest = _subtract_fields(later, earlier)
-    while days < 0:
-        days += calendar.monthrange(earlier.year, earlier.month)[1]
-        months -= 1
-    return sign * months, sign * days, sign * rest
-
-
-def find_age_part(part: str, end: dt.datetime, start: dt.datetime) -> decimal.Decimal:
-    """`extract(part FROM age(end, start))`."""
-    months, days, rest = _find_age(end, start)
-    micros = rest // dt.timedelta(microseconds=1)
-    seconds = decimal.Decimal(micros).scaleb(-6)
-    match part:
-        case "year":
-            found = _cut(months, 12)
-        case "month":
-            found = months - 12 * _cut(months, 12)
-        case "day":
-            found = days
-        case "hour":
-            found = _cut(micros, 3_600_000_000)
-        case "minute":
-            found = _cut(micros, 60_000_000) - 60 * _cut(micros, 3_600_000_000)
-        case "second":
-            return fit_decimal(seconds - 60 * _cut(micros, 60_000_000), Decimal(20, 6))
-        case _:
-            years = _cut(months, 12)
-            whole = decimal.Decimal(years) * 31_557_600 + (months - 12 * years) * 2_592_000 + days * 86_400
-            return fit_decimal(whole + seconds, Decimal(20, 6))
-    return fit_decimal(decimal.Decimal(found), Decimal(20, 6))
-
-
-def _cut(value: int, by: int) -> int:
-    """Divided, and cut towards zero."""
-    return value // by if value >= 0 else -(-value // by)
+def multiply(left: int | decimal.Decimal, right: int | decimal.Decimal) -> decimal.Decimal:
+    """A product with 18 digits after the point, whatever digits the factors have."""
+    return fit_decimal(EXACT.multiply(decimal.Decimal(left), decimal.Decimal(right)), Decimal(38, 18))
 
 
 # jsonb
@@ -189,7 +136,6 @@ def quote_json(text: str) -> str:
 
 
 POSTGRES: Mapping[str, Callable[..., Value]] = {
-    "age_part": find_age_part,
     "capitalise_words": capitalise_words,
     "instant_in_zone": find_instant_in_zone,
     "json_quoted": quote_json,
@@ -198,6 +144,7 @@ POSTGRES: Mapping[str, Callable[..., Value]] = {
     "jsonb_without": delete_name,
     "jsonb_without_item": delete_item,
     "number_to_char": number_to_char,
+    "numeric_product": multiply,
     "numeric_quotient": divide,
     "time_in_zone": find_time_in_zone,
     "time_to_char": time_to_char,

@@ -17,7 +17,7 @@ from headrace.model.expr import Expr
 from headrace.model.feed_plan import PlannedPrices
 from headrace.model.full_query import FullQuery
 from headrace.model.options import DeclaredEngine
-from headrace.model.origin_types import OriginType
+from headrace.model.origin_types import ColumnOrigin
 from headrace.model.password import hide_password
 from headrace.model.plan_modes import PlanWishes
 from headrace.model.relation import Order, Relation
@@ -94,7 +94,7 @@ class SourceColumn:
     type: Type
     width: float | None = None
     distinct: float | None = None
-    origin_type: OriginType | None = None
+    origin_type: ColumnOrigin | None = None
 
 
 class SourceKind(StrEnum):

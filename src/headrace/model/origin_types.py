@@ -7,6 +7,7 @@ queries of its dialect. What is stored, sent and computed is a value of our type
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -23,6 +24,19 @@ class OriginType(StrEnum):
     TIMESTAMP = "timestamp without time zone"
     TIMESTAMPTZ = "timestamp with time zone"
 
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """A type of PostgreSQL's with these values, in their order. We hold their texts."""
+
+    labels: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "an enum"
+
+
+ColumnOrigin = OriginType | Enumeration
+"""What PostgreSQL calls the type of a column, where ours does not tell."""
 
 _NAMES = {
     **{one.value: one for one in OriginType},

@@ -32,7 +32,7 @@ CREATE TABLE "Ding" (
     ts timestamp, tz timestamptz, ia int[], ta text[], na numeric(5,1)[], tza timestamptz[], cd code,
     tm time, tmz timetz(3), iv interval, ip inet, fe feeling, ma mood[], pl place, pla place[], ra int4range,
     tma time[], bits bit varying(8), wide numeric(60,20), wn numeric(50,2), cents numeric(5,-2),
-    money_is_left_out money)
+    grid int[][], money_is_left_out money)
 """
 
 INSERT = """
@@ -42,12 +42,12 @@ INSERT INTO "Ding" VALUES
      '2026-02-28 01:02:03.000004', '2026-02-28 01:02:03.5+05:30', '{1,NULL,3}', '{"a b",NULL,"NULL",""}', '{1.5,-2}',
      '{2026-02-28 00:00:00+01}', ' x', '01:02:03.5', '01:02:03+02', '1 year 2 days 03:00', '10.0.0.1/8', 'sad',
      '{sad,NULL,"so la la"}', ('High St', 7), ARRAY[('a b', 1)::place, NULL], '[1,5)', '{01:00,NULL}', B'101',
-     1.5, 123456789012345678901234567890.12, 12345, 3),
+     1.5, 123456789012345678901234567890.12, 12345, '{{1,2},{3,NULL}}', 3),
     (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', '', '', NULL, NULL, NULL, NULL, NULL, '', NULL, NULL, NULL, '{}',
      NULL, NULL, NULL, '', REST),
     (3, 0, 0, false, 'NaN', '-Infinity', -0.0001, 1e-18, E'tab\\tline\\n\\\\', NULL, NULL, NULL, NULL, NULL, 'sad', -1,
      NULL, 'infinity', '-infinity', 'infinity', NULL, NULL, NULL, NULL, NULL, REST)
-""".replace("REST", ", ".join(["NULL"] * 15))
+""".replace("REST", ", ".join(["NULL"] * 16))
 
 FIRST: dict[str, Any] = {
     "k": 1,
@@ -89,6 +89,7 @@ FIRST: dict[str, Any] = {
     "wide": Number("1.500000000000000000"),
     "wn": Number("123456789012345678901234567890.12"),
     "cents": Number("12300"),
+    "grid": [[1, 2], [3, None]],
 }
 
 

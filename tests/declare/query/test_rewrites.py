@@ -84,12 +84,13 @@ WRITTEN_INSTEAD = {
 
 
 POSTGRES = [
-    ("age(paid, placed)", "extract(year FROM age(later, earlier))", "extract(year FROM age(paid, placed))"),
-    ("paid - placed", "extract(epoch FROM later - earlier)", "paid::date - placed::date"),
+    ("to_char(paid - placed, 'DD')", "extract(day FROM x)", "extract(day FROM paid - placed)"),
+    ("to_char(age(paid, placed), 'DD')", "x::text", "age(paid, placed)::text"),
+    ("greatest(paid - placed, '1 day')", "CASE WHEN a > b", "CASE WHEN paid - placed > '1 day' THEN paid - placed END"),
+    ("paid::time(0)", "x::time", "paid::time"),
     ("(total / 3)::text", "round(x, 2)::text", "round(total / 3, 2)::text"),
     ("json_build_object('n', note)", "x::text, or x::jsonb", "json_build_object('n', note::text)"),
     ("note::jsonb < '1'::jsonb", "(x ->> 'a')::numeric < 10", "(note::jsonb ->> 'a')::numeric < 10"),
-    ("paid + weight * interval '1 day'", "n::int * INTERVAL '1 day'", "paid + weight::int * interval '1 day'"),
     ("regexp_matches(note, 'a')", "(regexp_match(x, 'pattern'))[1]", "(regexp_match(note, 'a'))[1]"),
     ("paid::text", "x::timestamp::text", "paid::timestamp::text"),
     ("to_char(weight, '9.9')", "to_char(x::numeric, '990.99')", "to_char(weight::numeric, '990.99')"),

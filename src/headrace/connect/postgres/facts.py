@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import LiteralString
 
-from headrace.model.origin_types import OriginType, origin_type_named
+from headrace.model.origin_types import ColumnOrigin, Enumeration, origin_type_named
 from headrace.model.table_name import TableName
 from headrace.model.type_names import type_named
 from headrace.model.types import STRING, Array, Decimal, Type
@@ -20,6 +20,9 @@ HAS_TEXTS: LiteralString = """(
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
     """One column. `type_name` is PostgreSQL's, of the base type for a domain. Statistics are None before ANALYZE.
+
+    `depth` is how many `[]` an array was declared with: its `type_name` has one. `labels` are the values of an enum, in
+    their order.
 
     `as_text` is whether the type, or that of an array's elements, has no counterpart of ours but one text for each
     value: enums, composite types and ranges.
@@ -37,15 +40,19 @@ class ColumnFacts:
     distinct: float | None
     sorted_by: str | None = None
     deterministic: bool = True
+    depth: int = 0
+    labels: tuple[str, ...] = ()
 
     @property
     def type(self) -> Type | None:
         """Our type; None for types that we do not handle."""
-        return _our_type(self.type_name, self.as_text)
+        return _our_type(self.type_name + "[]" * (self.depth - 1), self.as_text)
 
     @property
-    def origin_type(self) -> OriginType | None:
+    def origin_type(self) -> ColumnOrigin | None:
         """Which of PostgreSQL's types it is, where ours does not tell."""
+        if self.labels:
+            return Enumeration(self.labels)
         return None if self.as_text else origin_type_named(self.type_name)
 
     @property

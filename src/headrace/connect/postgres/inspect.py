@@ -96,7 +96,7 @@ def ask_table(connection: Connection, table: str, count: bool = True) -> TableFa
         unique_keys=tuple(UniqueKey(key["index"], tuple(key["columns"])) for key in row["unique_keys"]),
         may_select=row["may_select"],
         rows=row["rows"] if row["rows"] >= 0 else None,
-        columns=tuple(ColumnFacts(**column) for column in columns),
+        columns=tuple(ColumnFacts(**{**one, "labels": tuple(one["labels"] or ())}) for one in columns),
         parts=tuple(TablePart(**part) for part in row["parts"]),
     )
     if count and facts.rows is None and facts.may_select:
@@ -194,6 +194,9 @@ SELECT a.attname::text AS name,
     + """ AS as_text,
        NOT a.attnotnull AS nullable,
        a.attgenerated <> '' AS generated,
+       a.attndims::int AS depth,
+       (SELECT array_agg(e.enumlabel::text ORDER BY e.enumsortorder) FROM pg_enum e
+        WHERE e.enumtypid IN (t.oid, t.typbasetype)) AS labels,
        s.avg_width::float AS width,
        nullif(s.n_distinct, 0)::float AS distinct,
        CASE WHEN co.collprovider = 'b' OR co.locale ~ '^(C|POSIX)([.].*)?$' THEN NULL ELSE co.name END AS sorted_by,

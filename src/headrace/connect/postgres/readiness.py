@@ -12,7 +12,7 @@ from headrace.model.catalogue import PostgresTable, Source, SourceColumn, Source
 from headrace.model.errors import Problem, Severity, nearest_name
 from headrace.model.origin_types import OriginType
 from headrace.model.table_name import TableName, quote_name, read_table_name, show_table
-from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Type
+from headrace.model.types import FRACTIONS, INTEGERS, Array, Decimal, Type
 
 _KINDS = {"v": "a view", "m": "a materialised view", "f": "a foreign table"}
 
@@ -129,6 +129,9 @@ def holds(declared: Type, actual: Type) -> bool:
     """Whether every value of the column's type is one of the declared type."""
     if declared == actual:
         return True
+    if isinstance(declared, Array) and isinstance(actual, Array):
+        # An array of PostgreSQL may have values of any depth, whatever it is declared with.
+        return _find_innermost(declared) == _find_innermost(actual)
     if isinstance(declared, Decimal) and isinstance(actual, Decimal):
         whole = declared.precision - declared.scale >= actual.precision - actual.scale
         return whole and declared.scale >= actual.scale
@@ -185,3 +188,9 @@ def _name_rows(key: tuple[str, ...], facts: TableFacts) -> str:
 
 def _finding(source: Source, what: str, hint: str, severity: Severity = Severity.ERROR) -> Problem:
     return Problem(what, source.declared_at, hint, severity)
+
+
+def _find_innermost(type_: Type) -> Type:
+    while isinstance(type_, Array):
+        type_ = type_.element
+    return type_

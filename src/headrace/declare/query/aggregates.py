@@ -14,6 +14,7 @@ from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREG
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres_aggregates import convert_arguments
 from headrace.declare.query.postgres_counts import count_rows
+from headrace.declare.query.postgres_spans import SORTING
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.stage import QueryStage
 from headrace.model.dialect import SqlDialect
@@ -93,7 +94,7 @@ def read_aggregate(node: exp.Expr, stage: QueryStage, name: str) -> AggregateCal
     if in_postgres:
         written = convert_arguments(written, lambda part: read_type(part, inside))
     values = () if stars else tuple(_read_argument(argument, inside) for argument in written.arguments)
-    order = tuple(sort_key(key, read_expression(key.this, inside)) for key in written.order)
+    order = tuple(_read_key(written, key, inside) for key in written.order)
     only_if = None if written.only_if is None else read_condition(written.only_if, inside)
     stage.relation = inside.relation  # subqueries inside have extended it
     call = replace(_READERS[written.function](_Aggregate(written, values, order, only_if)), name=name)
@@ -114,6 +115,16 @@ def _spread_row(node: exp.Expr) -> tuple[exp.Expr, ...]:
     inner = node.unnest()
     is_row = isinstance(inner, exp.Tuple) or (isinstance(inner, exp.Anonymous) and inner.name.lower() == "row")
     return (exp.Tuple(), *inner.expressions) if is_row else (node,)
+
+
+def _read_key(written: WrittenAggregate, key: exp.Expr, inside: QueryStage) -> Order:
+    """A key of ORDER BY. In WITHIN GROUP it is the value itself."""
+    value = read_expression(key.this, inside)
+    order = sort_key(key, value, inside)
+    return replace(order, expr=value) if written.within and written.function not in _JOINING else order
+
+
+_JOINING = ("string_agg", "listagg", "group_concat")
 
 
 def _refuse_outer_columns(call: AggregateCall, stage: QueryStage) -> None:
@@ -375,6 +386,9 @@ def _read_list(call: _Aggregate) -> AggregateCall:
 def _sort_distinct(call: _Aggregate, value: Expr, counted: Expr) -> tuple[Order, ...]:
     """The order; with DISTINCT it is of the value itself, since nothing else is left of rows."""
     if call.written.distinct or call.name == "collect_set":
+        if any(isinstance(key.expr, Call) and key.expr.function in SORTING for key in call.order):
+            hint = "order by the text: array_agg(DISTINCT x::text ORDER BY x::text)"
+            raise NotMaintained(f"aggregate: {call.name} of different values in the order of their type", hint)
         if any(key.expr != value for key in call.order):
             raise Mistake(f'with DISTINCT "{call.name}" can be ordered by its argument only')
         return tuple(replace(key, expr=counted) for key in call.order[:1] if key.descending or not key.nulls_first)

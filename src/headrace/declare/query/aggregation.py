@@ -7,7 +7,7 @@ is left of the rows' columns is neither grouped nor aggregated: a mistake.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NoReturn
 
@@ -21,17 +21,19 @@ from headrace.declare.query.environment import Purpose
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.grouping_sets import GroupingMark, group_by_sets, written_sets
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.postgres_building import refuse_sorting
-from headrace.declare.query.postgres_spans import refuse_span_column
+from headrace.declare.query.postgres_origins import find_origin_type
+from headrace.declare.query.postgres_spans import refuse_sorting, refuse_span_column
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold, same_name
+from headrace.declare.query.span_aggregates import join_results, split_call
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.tables import find_key
 from headrace.declare.query.time_windows import close_sessions, is_time_window, open_window
 from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Column, Expr, Literal
+from headrace.model.origin_types import OriginType
 from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, Relation, fields_of, scans_of
-from headrace.model.types import BIGINT, BOOLEAN, INT, INTERVALS, NULL, TINYINT
+from headrace.model.types import BIGINT, BOOLEAN, INT, INTERVALS, NULL, STRING, TINYINT, Decimal
 
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
@@ -77,6 +79,7 @@ class _Grouper:
     select: exp.Select
     stage: QueryStage
     purpose: Purpose
+    shown: dict[Expr, AggregateCall] = field(default_factory=dict)
 
     def grouped(self) -> QueryStage:
         stage, (keys, sets) = self.stage, self._read_keys()
@@ -86,8 +89,10 @@ class _Grouper:
         if sets is None:
             keys.extend(self._dependent_keys(keys))
         columns = {key.expr: Column(key.name, key.expr.type) for key in keys}
+        columns |= {expr: Column(call.name, call.type) for expr, call in self.shown.items()}
         marks, values = self._marks(keys, sets is not None)
         calls, values = self._calls(values)
+        calls.extend(self.shown.values())
         correlated = tuple(self._correlation_keys(keys, sets is not None))
         before = frozenset(field.name for field in fields_of(stage.relation))
         if sets is None:
@@ -184,9 +189,20 @@ class _Grouper:
             name = node.name if isinstance(node, exp.Column) else alias or self._alias_of(node)
             key = _check_key(read_value(node, self.stage))
             if self.stage.environment.text.dialect is SqlDialect.POSTGRES:
-                refuse_span_column(node, "GROUP BY of")
+                key = self._group_spans(node, key)
             self._remember_key(node, key)
             yield self._name_key(key, name)
+
+    def _group_spans(self, node: exp.Expr, key: Expr) -> Expr:
+        """Intervals are equal where their lengths are; each group shows the first of their texts."""
+        if find_origin_type(node) is not OriginType.INTERVAL or key.type != STRING:
+            refuse_span_column(node, "GROUP BY of")
+            return key
+        if isinstance(self.select.args["group"].find(*_SETS), _SETS):
+            raise NotMaintained("expression: GROUPING SETS of interval", "group by its seconds: extract(epoch FROM x)")
+        name = self._name(None, "first")
+        self.shown[key] = AggregateCall(name, AggregateFunction.MIN, key, False, STRING)
+        return Call("interval_order", (key,), Decimal(38, 0))
 
     def _remember_key(self, node: exp.Expr, key: Expr) -> None:
         """A query inside of a key is read once: read again for SELECT, it would be other rows, joined once more."""
@@ -269,6 +285,11 @@ class _Grouper:
             raise Mistake(f'"{name}" takes {"one key" if one else "keys"} of GROUP BY')
         return tuple(names[expr] for expr in named) or tuple(names.values())
 
+    def _add_call(self, calls: dict[object, AggregateCall], call: AggregateCall, alias: str | None) -> Expr:
+        if call not in calls:
+            calls[call] = replace(call, name=self._name(alias, call.function))
+        return self._read_result(calls[call])
+
     def _calls(self, known: dict[int, Expr]) -> tuple[list[AggregateCall], dict[int, Expr]]:
         """All aggregates of the query, equal ones once, and which node means which."""
         calls: dict[object, AggregateCall] = {}
@@ -276,11 +297,9 @@ class _Grouper:
         for node in (one for one in _aggregates(self.select, self.stage) if id(one) not in known):
             with PlacedMistakes(self.stage, node):
                 call = read_aggregate(node, self.stage, "")
-                key = call
-                if key not in calls:
-                    alias = node.parent.alias if isinstance(node.parent, exp.Alias) else None
-                    calls[key] = replace(call, name=self._name(alias, call.function))
-                values[id(node)] = self._read_result(calls[key])
+                alias = node.parent.alias if isinstance(node.parent, exp.Alias) else None
+                results = [self._add_call(calls, part, alias) for part in split_call(call)]
+                values[id(node)] = join_results(call, results)
             values.setdefault(id(node), operators.UNKNOWN)
         return list(calls.values()), values
 

@@ -15,6 +15,7 @@ from headrace.declare.query.expressions import check_expression, read_condition,
 from headrace.declare.query.forms import check_parts, is_query, operands
 from headrace.declare.query.inner_queries import read_inner
 from headrace.declare.query.mistakes import Mistake
+from headrace.declare.query.quantified import as_compared
 from headrace.declare.query.ranking import keep_first
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal, columns_of, conjunction, conjuncts
@@ -160,6 +161,7 @@ def _in(node: exp.In, stage: QueryStage, negated: bool) -> tuple[Rows, tuple[Exp
     values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     left = [read_value(value, stage) for value in values]
     rows = read_inner(node.args["query"], "in", stage, Purpose.MEMBERS)
+    left, rows = as_compared(values, left, rows, stage)
     equal = check_expression(node, stage, lambda: _equal(left, rows))
     certain = all(_never_null(value, stage.not_null) for value in left) and all(
         _never_null(column.value, rows.not_null) for column in rows.columns

@@ -19,7 +19,7 @@ from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr
-from headrace.model.origin_types import OriginType
+from headrace.model.origin_types import ColumnOrigin
 from headrace.model.relation import Output
 from headrace.model.types import INTERVALS, NULL
 
@@ -36,7 +36,7 @@ class SelectItem:
     name: str
     value: Expr
     node: exp.Expr
-    origin_type: OriginType | None = None
+    origin_type: ColumnOrigin | None = None
 
     @property
     def visible(self) -> Visible:
@@ -100,7 +100,7 @@ def _expand_star(
             yield SelectItem(visible.name, value, node, visible.origin_type)
 
 
-def _find_origin_type(node: exp.Expr, stage: QueryStage) -> OriginType | None:
+def _find_origin_type(node: exp.Expr, stage: QueryStage) -> ColumnOrigin | None:
     """What an item is to PostgreSQL. Words of Spark's mean something else: there, columns alone keep what they are."""
     is_read = stage.environment.text.dialect is SqlDialect.POSTGRES or isinstance(node.unnest(), exp.Column)
     return find_origin_type(node) if is_read else None

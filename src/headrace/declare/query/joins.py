@@ -20,6 +20,7 @@ from headrace.declare.query.expressions import check_expression, read_condition
 from headrace.declare.query.forms import operands
 from headrace.declare.query.laterals import read_lateral
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_spans import refuse_span
 from headrace.declare.query.quantified import read_quantified
 from headrace.declare.query.ranking import keep_first
 from headrace.declare.query.report import Report, refuse
@@ -29,6 +30,7 @@ from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import name_function, read_item, refuse_clauses
 from headrace.declare.query.unfolding import find_function, unfold_item
 from headrace.meaning.functions import FUNCTIONS
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import UnsupportedSql, nearest_name
 from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts, is_deterministic
 from headrace.model.promotion import common_type
@@ -263,6 +265,9 @@ def _on(node: exp.Join, stage: QueryStage) -> tuple[Expr, ...]:
 
 def _using(names: tuple[str, ...], left: Scope, right: Scope, node: exp.Join, stage: QueryStage) -> tuple[Expr, ...]:
     def equal(name: str) -> Expr:
+        if stage.environment.text.dialect is SqlDialect.POSTGRES:
+            for side in (left, right):
+                refuse_span(side.find_origin_type(name, None), f"USING ({name}) of")
         return operators.compare("=", _one(name, left), _one(name, right))
 
     nodes = zip(names, node.args.get("using") or [node] * len(names), strict=True)

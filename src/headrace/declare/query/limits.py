@@ -142,7 +142,9 @@ def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
     stage, keys = _stage_of_keys(before), []
     for part in order.expressions:
         with PlacedMistakes(stage, part):
-            keys.append(sort_key(part, _read_order_key(part.this, stage, before)))
+            value = _read_order_key(part.this, stage, before)
+            item = next((one for one in before.items if one.value == value), None)
+            keys.append(sort_key(part, value, stage, None if item is None else item.origin_type))
     before.stage.relation = stage.relation
     return tuple(key for key in keys if not isinstance(key.expr, Literal))
 

@@ -23,8 +23,9 @@ from headrace.declare.query.postgres_building import (
 )
 from headrace.declare.query.postgres_calls import CALLS
 from headrace.declare.query.postgres_casts import convert_cast
-from headrace.declare.query.postgres_conditions import CONDITION_NODES, coalesce_values
+from headrace.declare.query.postgres_conditions import CONDITION_CALLS, CONDITION_NODES, coalesce_values
 from headrace.declare.query.postgres_constants import read_constants
+from headrace.declare.query.postgres_intervals import INTERVAL_CALLS
 from headrace.declare.query.postgres_json import (
     NESTED_CALLS,
     NESTED_NODES,
@@ -72,12 +73,10 @@ _FUNCTIONS: Mapping[str, ConvertCall] = {
     **NESTED_CALLS,
     **BUILDING_CALLS,
     **ARITHMETIC_CALLS,
+    **CONDITION_CALLS,
     **STRING_CALLS,
     **TIME_CALLS,
-    "age": refuse_call(
-        "age",
-        "take a part, extract(year FROM age(later, earlier)), or compare the times: x < now() - interval '1 year'",
-    ),
+    **INTERVAL_CALLS,
     "clock_timestamp": refuse_call("clock_timestamp", "use now()"),
     "coalesce": coalesce_values,
     "date": lambda arguments, type_of: make_cast(take("date", arguments, 1)[0], "DATE"),
@@ -96,7 +95,7 @@ _ONLY_POSTGRES = frozenset(name.lower() for name in PostgresParser.FUNCTIONS) | 
     """array_position array_remove array_to_string array_upper convert_from convert_to date_bin encode format
     gen_random_uuid isfinite json_agg json_array_elements json_build_array json_build_object json_each json_object_agg
     jsonb_agg jsonb_array_elements jsonb_build_array jsonb_build_object jsonb_each jsonb_object_agg jsonb_set
-    jsonb_typeof justify_days justify_hours justify_interval num_nonnulls num_nulls pg_sleep quote_ident quote_literal
+    jsonb_typeof num_nonnulls num_nulls pg_sleep quote_ident quote_literal
     regexp_match regexp_matches regexp_split_to_array regexp_split_to_table row row_to_json scale setseed
     string_to_array string_to_table timeofday to_json to_jsonb to_regclass to_tsquery to_tsvector txid_current
     width_bucket""".split()

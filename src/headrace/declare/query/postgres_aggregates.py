@@ -9,9 +9,7 @@ from sqlglot import exp
 
 from headrace.declare.query.aggregate_syntax import WrittenAggregate, called_function, read_written
 from headrace.declare.query.mistakes import NotMaintained
-from headrace.declare.query.postgres_building import (
-    refuse_sorting,
-)
+from headrace.declare.query.postgres_intervals import write_span
 from headrace.declare.query.postgres_nodes import (
     IN_SPARK_WORDS,
     TypeOf,
@@ -21,7 +19,8 @@ from headrace.declare.query.postgres_nodes import (
     mark,
 )
 from headrace.declare.query.postgres_numbers import LEAST_SCALE, WHOLE_DIGITS
-from headrace.declare.query.postgres_spans import refuse_spans
+from headrace.declare.query.postgres_origins import find_origin_type
+from headrace.declare.query.postgres_spans import choose_by_order, refuse_sorting
 from headrace.model.types import (
     BIGINT,
     DOUBLE,
@@ -58,10 +57,17 @@ _ARGUMENTS: Mapping[str, Callable[[list[exp.Expr], TypeOf], list[exp.Expr]]] = {
 
 def convert_arguments(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggregate:
     """An aggregate with its arguments in the types by which Spark computes what PostgreSQL does."""
+    if written.distinct and written.function == "count":
+        found = [write_span(argument, type_of) for argument in written.arguments if not isinstance(argument, exp.Star)]
+        if found and all(one is not None for one in found):
+            keys = tuple(make_call("interval_order", one) for one in found if one is not None)
+            return replace(written, arguments=keys)
     for argument in written.arguments if written.distinct else ():
-        refuse_sorting(argument, "DISTINCT of")
-    if written.function in ("sum", "avg", "min", "max"):
-        refuse_spans([one for one in written.arguments if not isinstance(one, exp.Star)], written.function, type_of)
+        if written.function not in ("sum", "avg", "min", "max"):
+            refuse_sorting(argument, "DISTINCT of", type_of)
+    sorted_ = _convert_sorted(written, type_of)
+    if sorted_ is not None:
+        return sorted_
     if written.function in _UNORDERED and not written.within:
         for key in written.order:
             type_of(key.this)  # so that what is wrong in it is found
@@ -75,6 +81,30 @@ def convert_arguments(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggr
         return written
     return replace(written, arguments=tuple(convert(list(written.arguments), type_of)))
 
+
+def _convert_sorted(written: WrittenAggregate, type_of: TypeOf) -> WrittenAggregate | None:
+    """Sums of intervals, and the largest of values that are not sorted by their text; None for other aggregates."""
+    if written.function in _OF_VALUES_IN_ORDER and written.within:
+        for key in written.order:
+            if choose_by_order(key.this, type_of) is not None:
+                hint = "take it of a number: extract(epoch FROM x), or min(x) and max(x)"
+                raise NotMaintained(f"aggregate: {written.function} of {find_origin_type(key.this)}", hint)
+    if len(written.arguments) != 1 or isinstance(written.arguments[0], exp.Star):
+        return None
+    (argument,) = written.arguments
+    if written.function in ("sum", "avg"):
+        span = write_span(argument, type_of)
+        return None if span is None else replace(written, arguments=(make_call("interval_packed", span),), order=())
+    if written.function not in ("min", "max"):
+        return None
+    by = choose_by_order(argument, type_of)
+    if by is None:
+        return None
+    value = write_span(argument, type_of) or argument
+    return replace(written, function=f"{written.function}_by", arguments=(value, by), distinct=False, order=())
+
+
+_OF_VALUES_IN_ORDER = ("percentile_cont", "percentile_disc")
 
 _UNORDERED = frozenset(
     """sum avg count min max bool_and bool_or every bit_and bit_or bit_xor variance var_pop var_samp stddev stddev_pop

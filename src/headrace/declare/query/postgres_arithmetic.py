@@ -13,6 +13,7 @@ from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.postgres_building import (
     delete_from_jsonb,
 )
+from headrace.declare.query.postgres_intervals import add_span, as_value
 from headrace.declare.query.postgres_nodes import (
     ConvertCall,
     TypeOf,
@@ -22,11 +23,8 @@ from headrace.declare.query.postgres_nodes import (
     mark,
     take,
 )
-from headrace.declare.query.postgres_numbers import cut_digits, divide_numeric, exact_value
-from headrace.declare.query.postgres_spans import refuse_spans
-from headrace.declare.query.postgres_times import (
-    add_interval,
-)
+from headrace.declare.query.postgres_numbers import cut_digits, divide_numeric, exact_value, multiply_numeric
+from headrace.declare.query.postgres_times import add_interval, names_infinity
 from headrace.model.types import (
     DATE,
     FRACTIONS,
@@ -39,6 +37,9 @@ from headrace.model.types import (
 
 def _divide(node: exp.Div, type_of: TypeOf) -> exp.Expr:
     """Integers are divided without rest."""
+    changed = as_value(node, type_of)
+    if changed is not None:
+        return changed
     left, right = type_of(node.this), type_of(node.expression)
     if left in INTEGERS and right in INTEGERS:
         return mark(exp.IntDiv(this=node.this, expression=node.expression))
@@ -46,10 +47,19 @@ def _divide(node: exp.Div, type_of: TypeOf) -> exp.Expr:
 
 
 def _subtract(node: exp.Sub, type_of: TypeOf) -> exp.Expr:
-    refuse_spans([node.this, node.expression], "-", type_of)
-    changed = delete_from_jsonb(node, type_of) or add_interval(node, type_of)
+    changed = (
+        as_value(node, type_of)
+        or add_interval(node, type_of)
+        or add_span(node, type_of)
+        or delete_from_jsonb(node, type_of)
+    )
     if changed is not None:
         return changed
+    for constant, other in ((node.this, node.expression), (node.expression, node.this)):
+        if isinstance(constant.unnest(), exp.Literal) and constant.unnest().is_string and not names_infinity(constant):
+            type_ = type_of(other)
+            if type_ in (DATE, TIMESTAMP):
+                constant.replace(make_cast(constant.copy(), str(type_)))
     left, right = type_of(node.this), type_of(node.expression)
     if left == right == DATE:
         return make_call("datediff", node.this, node.expression)
@@ -60,8 +70,7 @@ def _subtract(node: exp.Sub, type_of: TypeOf) -> exp.Expr:
 
 def _add(node: exp.Add, type_of: TypeOf) -> exp.Expr:
     """A date plus an interval is a timestamp, and text beside a timestamp is an interval."""
-    refuse_spans([node.this, node.expression], "+", type_of)
-    changed = add_interval(node, type_of)
+    changed = as_value(node, type_of) or add_interval(node, type_of) or add_span(node, type_of)
     if changed is not None:
         return changed
     left, right = type_of(node.this), type_of(node.expression)
@@ -174,6 +183,8 @@ ARITHMETIC_NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
     exp.BitwiseRightShift: lambda node, type_of: make_call("shiftright", node.this, node.expression),
     exp.Div: _divide,
     exp.Literal: _plain_number,
+    exp.Mul: lambda node, type_of: as_value(node, type_of) or multiply_numeric(node, type_of) or node,
+    exp.Neg: lambda node, type_of: as_value(node, type_of) or node,
     exp.Pow: _raise_to_power,
     exp.Sqrt: lambda node, type_of: make_call("sqrt", node.this),
     exp.Sub: _subtract,

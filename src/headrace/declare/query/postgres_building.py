@@ -25,8 +25,7 @@ from headrace.declare.query.postgres_nodes import (
 )
 from headrace.declare.query.postgres_numbers import refuse_digits
 from headrace.declare.query.postgres_origins import JSON_TYPES, find_origin_type, remember_origin_type
-from headrace.declare.query.postgres_spans import refuse_span_column
-from headrace.model.origin_types import OriginType
+from headrace.model.origin_types import ColumnOrigin, OriginType
 from headrace.model.types import (
     BOOLEAN,
     DATE,
@@ -83,14 +82,6 @@ def compare_json(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
     return mark(type(node)(this=make_call("jsonb_key", node.this), expression=make_call("jsonb_key", node.expression)))
 
 
-def refuse_sorting(node: exp.Expr, what: str) -> None:
-    """JSON is ordered and grouped by its values, and ours is text. A column of it is grouped by its text."""
-    refuse_span_column(node, what)
-    is_column = isinstance(node.unnest(), exp.Column) and not what.startswith("ORDER")
-    if find_kind(node) == "json" and not is_column:
-        raise NotMaintained(f"expression: {what} jsonb", "take its text: x ->> 'a', or x::text")
-
-
 def delete_from_jsonb(node: exp.Sub, type_of: TypeOf) -> exp.Expr | None:
     """`- 'name'` and `- 1`; None for what is no text."""
     key = node.expression
@@ -121,7 +112,7 @@ def _write_value(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return _write_simple(node, type_, find_origin_type(node, type_of))
 
 
-def _write_simple(node: exp.Expr, type_: Type, origin: OriginType | None) -> exp.Expr:
+def _write_simple(node: exp.Expr, type_: Type, origin: ColumnOrigin | None) -> exp.Expr:
     """Numbers, truths and times as JSON writes them."""
     if type_ in INTEGERS or type_ == BOOLEAN or isinstance(type_, Decimal):
         return make_cast(node, "STRING")
@@ -138,7 +129,7 @@ def _write_simple(node: exp.Expr, type_: Type, origin: OriginType | None) -> exp
     raise NotMaintained(f"expression: JSON of {type_}", hint)
 
 
-_AFTER_TIMES = {OriginType.TIMESTAMP: "", OriginType.TIMESTAMPTZ: "+00:00"}
+_AFTER_TIMES: Mapping[ColumnOrigin | None, str] = {OriginType.TIMESTAMP: "", OriginType.TIMESTAMPTZ: "+00:00"}
 
 
 def _quote_names(text: exp.Expr) -> exp.Expr:

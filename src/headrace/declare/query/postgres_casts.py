@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_intervals import clock_of_time, is_time_of_day, stands_as_value, write_span
 from headrace.declare.query.postgres_json import (
     read_array,
 )
@@ -19,6 +20,7 @@ from headrace.declare.query.postgres_nodes import (
     mark,
 )
 from headrace.declare.query.postgres_numbers import WHOLE_DIGITS, exact_value
+from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.declare.query.postgres_patterns import (
     translate_interval,
 )
@@ -26,8 +28,10 @@ from headrace.declare.query.postgres_strings import write_text
 from headrace.declare.query.postgres_times import (
     read_infinity,
 )
+from headrace.meaning.scalar_intervals import read_time_of_day
 from headrace.meaning.scalar_postgres import read_uuid
 from headrace.model.errors import EvaluationError
+from headrace.model.origin_types import OriginType
 from headrace.model.types import (
     DATE,
     FRACTIONS,
@@ -49,6 +53,8 @@ def convert_cast(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
 
 
 def _cast_to_interval(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
+    if not isinstance(node.this.unnest(), exp.Literal) or stands_as_value(node):
+        return write_span(node, type_of) or node
     if isinstance(node.this, exp.Literal) and node.this.is_string:
         return mark(exp.Interval(this=exp.Literal.string(translate_interval(node.this.name))))
     hint = "intervals are constants; days are added to a date as a number: day + k"
@@ -142,6 +148,25 @@ def _cast_to_array(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
     return make_call("array", *(cast if is_uuid else mark(cast) for cast in casts))
 
 
+def _cast_to_clock(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
+    """The time of day of a time, or the one that a text says."""
+    if node.args["to"].expressions:
+        raise NotMaintained("expression: cast to time(n)", "write x::time, which has six digits after the point")
+    inner = node.this.unnest()
+    if isinstance(inner, exp.Literal) and inner.is_string:
+        try:
+            return make_text(read_time_of_day(inner.name))
+        except EvaluationError as error:
+            raise Mistake(str(error)) from None
+    if is_time_of_day(node.this, type_of):
+        return mark(exp.Paren(this=node.this))
+    if type_of(node.this) == TIMESTAMP:
+        return clock_of_time(node.this)
+    if type_of(node.this) == STRING and find_origin_type(node.this, type_of) is not OriginType.INTERVAL:
+        return make_call("time_text", node.this)
+    raise NotMaintained("expression: cast to time", "a time or a text has a time of day")
+
+
 def _refuse_cast(kind: str, hint: str) -> Callable[[exp.Cast, TypeOf], exp.Expr]:
     def convert(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
         raise NotMaintained(f"expression: cast to {kind}", hint)
@@ -190,6 +215,6 @@ _CASTS: Mapping[str, Callable[[exp.Cast, TypeOf], exp.Expr]] = {
     "VARBINARY": _cast_to_bytes,
     "BIT": _refuse_cast("bit", "use numbers, and their operators & and |"),
     "MONEY": _refuse_cast("money", "use numeric(18, 2)"),
-    "TIME": _refuse_cast("time", "use to_char(x, 'HH24:MI:SS'), or extract(hour FROM x)"),
+    "TIME": _cast_to_clock,
     "TIMETZ": _refuse_cast("timetz", "use to_char(x, 'HH24:MI:SS'), or extract(hour FROM x)"),
 }

@@ -11,16 +11,18 @@ from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.postgres_building import (
     compare_json,
 )
+from headrace.declare.query.postgres_intervals import write_span
 from headrace.declare.query.postgres_json import (
     compare_with_elements,
     read_array,
 )
 from headrace.declare.query.postgres_nodes import (
+    ConvertCall,
     TypeOf,
     make_call,
     mark,
 )
-from headrace.declare.query.postgres_spans import refuse_spans
+from headrace.declare.query.postgres_spans import compare_by_order, refuse_greatest
 from headrace.declare.query.postgres_times import (
     names_infinity,
     read_infinity,
@@ -34,7 +36,8 @@ from headrace.model.types import (
 def coalesce_values(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     """Beside a date or a time 'infinity' is one, too."""
     if not any(map(names_infinity, arguments)):
-        return make_call("coalesce", *arguments)
+        span = write_span(exp.Anonymous(this="coalesce", expressions=arguments), type_of)
+        return span or make_call("coalesce", *arguments)
     types = [type_of(one) for one in arguments if not names_infinity(one)]
     known = next((type_ for type_ in types if type_ in (DATE, TIMESTAMP)), None)
     return make_call("coalesce", *(read_infinity(one, known) or one for one in arguments))
@@ -46,28 +49,48 @@ def _compare_any(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
     elements = None if word else compare_with_elements(node, type_of)
     if elements is not None:
         return elements
-    if not word and not isinstance(node.expression, exp.Any | exp.All | exp.Query):
-        refuse_spans([node.this, node.expression], "comparison", type_of)
-    known = None if word else compare_infinity(node, type_of) or compare_json(node, type_of)
-    if known is not None:
-        return known
-    member = mark(exp.In(this=node.this, expressions=options)) if word else node
+    left, options, in_spark = node.this, options or [node.expression], False
+    if word or not isinstance(node.expression, exp.Any | exp.All):
+        sides = _find_sides(node, options, type_of)
+        if sides is not None:
+            left, options, in_spark = sides[0], sides[1:], True
+    if not word and in_spark:
+        return mark(type(node)(this=left, expression=options[0]))
+    if not word:
+        return compare_infinity(node, type_of) or compare_json(node, type_of) or node
+    member = mark(exp.In(this=left, expressions=options))
     if isinstance(node, exp.EQ) and word == "any":
         return member
     if isinstance(node, exp.NEQ) and word == "all":
         return mark(exp.Not(this=member))
-    return _compare_each(node, word, options) if word else node
+    return _compare_each(type(node), left, word, options, in_spark=in_spark)
 
 
-def _compare_each(node: exp.Binary, word: str, options: list[exp.Expr]) -> exp.Expr:
+def _find_sides(node: exp.Binary, others: list[exp.Expr], type_of: TypeOf) -> list[exp.Expr] | None:
+    """What to compare in place of both sides, where PostgreSQL does not compare what we hold."""
+    if isinstance(node.this.unnest(), exp.Tuple):
+        return None
+    for side in (node.this, *others):
+        if isinstance(side.unnest(), exp.Query):
+            type_of(side)  # so that its columns are read
+    return compare_by_order([node.this, *others], type_of, is_order=isinstance(node, _ORDERING))
+
+
+def _compare_each(
+    type_: type[exp.Binary], left: exp.Expr, word: str, options: list[exp.Expr], *, in_spark: bool
+) -> exp.Expr:
     """`x < ANY (ARRAY[...])`: one comparison for each element."""
-    type_ = type(node)
-    tests = [type_(this=node.this.copy(), expression=option) for option in options]
+    tests: list[exp.Expr] = [type_(this=left.copy(), expression=option) for option in options]
+    if in_spark:
+        tests = [mark(test) for test in tests]
     joined = exp.or_(*tests, copy=False) if word == "any" else exp.and_(*tests, copy=False)
     return mark(exp.Paren(this=joined))
 
 
 def _compare_json(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
+    sides = compare_by_order([node.this, node.expression], type_of, is_order=False)
+    if sides is not None:
+        return mark(type(node)(this=sides[0], expression=sides[1]))
     return compare_infinity(node, type_of) or compare_json(node, type_of) or node
 
 
@@ -103,7 +126,11 @@ def _like_any(node: exp.Binary, type_of: TypeOf) -> exp.Expr:
 
 
 def _between(node: exp.Between, type_of: TypeOf) -> exp.Expr:
-    refuse_spans([node.this], "comparison", type_of)
+    sides = compare_by_order([node.this, node.args["low"], node.args["high"]], type_of, is_order=True)
+    if sides is not None:
+        node = exp.Between(this=sides[0], low=sides[1], high=sides[2], symmetric=node.args.get("symmetric"))
+        if not node.args.get("symmetric"):
+            return mark(node)
     if not node.args.get("symmetric"):
         bounds = (node.args["low"], node.args["high"])
         if not any(map(names_infinity, (node.this, *bounds))):
@@ -118,6 +145,35 @@ def _between(node: exp.Between, type_of: TypeOf) -> exp.Expr:
     return mark(exp.Paren(this=mark(exp.Or(this=one, expression=other))))
 
 
+def _find_member(node: exp.In, type_of: TypeOf) -> exp.Expr:
+    """`x IN ('1 day', '24:00')` of intervals and times of day."""
+    if not node.expressions or isinstance(node.this.unnest(), exp.Tuple):
+        return node
+    sides = compare_by_order([node.this, *node.expressions], type_of, is_order=False)
+    return node if sides is None else mark(exp.In(this=sides[0], expressions=sides[1:]))
+
+
+def _take_extreme(name: str) -> ConvertCall:
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        refuse_greatest(name, arguments, type_of)
+        return make_call(name, *arguments)
+
+    return convert
+
+
+def _leave_out(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    span = write_span(exp.Anonymous(this="nullif", expressions=arguments), type_of) if len(arguments) == 2 else None
+    return span or make_call("nullif", *arguments)
+
+
+CONDITION_CALLS: Mapping[str, ConvertCall] = {
+    "nullif": _leave_out,
+    **{name: _take_extreme(name) for name in ("greatest", "least")},
+}
+
+_ORDERING = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
 def _collate(node: exp.Collate, type_of: TypeOf) -> exp.Expr:
     """Text is compared by its characters, as in the collation C."""
     if node.expression.name.upper() not in ("C", "POSIX"):
@@ -130,6 +186,7 @@ CONDITION_NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
     exp.Collate: _collate,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _compare_any),
     exp.ILike: _like_any,
+    exp.In: _find_member,
     exp.Like: _like_any,
     exp.NullSafeEQ: _compare_json,
     exp.NullSafeNEQ: _compare_json,

@@ -14,11 +14,11 @@ from headrace.declare.query.postgres_nodes import TypeOf
 from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.meaning.scalar_postgres import read_uuid
 from headrace.model.errors import EvaluationError
-from headrace.model.origin_types import OriginType
+from headrace.model.origin_types import ColumnOrigin, OriginType
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
-_READ: Mapping[OriginType, Callable[[str], str]] = {OriginType.UUID: read_uuid}
+_READ: Mapping[ColumnOrigin, Callable[[str], str]] = {OriginType.UUID: read_uuid}
 
 
 def read_constants(node: exp.Expr, type_of: TypeOf) -> None:

@@ -84,10 +84,23 @@ def _extract_path_text(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     return make_call("json_text", _extract_path(arguments, type_of))
 
 
+def flatten_array(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """An array of arrays as one of all its elements, which most of PostgreSQL's functions take it for."""
+    type_, made = type_of(node), node
+    while isinstance(type_, Array) and isinstance(type_.element, Array):
+        type_, made = type_.element, make_call("flatten", made)
+    return made
+
+
+def _count_elements(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    (array,) = take("cardinality", arguments, 1)
+    return make_call("size", flatten_array(array, type_of))
+
+
 def _contain(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """`@>` of JSON, or of arrays; NULL is an element of none."""
-    whole, part = node.this, node.expression
-    if not isinstance(type_of(whole), Array):
+    whole, part = flatten_array(node.this, type_of), flatten_array(node.expression, type_of)
+    if not isinstance(type_of(node.this), Array):
         return make_call("json_contains", whole, part)
     missing = make_call("array_except", part, make_call("array_compact", whole))
     return mark(exp.EQ(this=make_call("size", missing), expression=make_number(0)))
@@ -98,7 +111,8 @@ def _be_contained(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 
 def _overlap(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    both = make_call("array_intersect", make_call("array_compact", node.this), node.expression)
+    left, right = flatten_array(node.this, type_of), flatten_array(node.expression, type_of)
+    both = make_call("array_intersect", make_call("array_compact", left), right)
     return mark(exp.GT(this=make_call("size", both), expression=make_number(0)))
 
 
@@ -120,17 +134,24 @@ def _have(word: str) -> Callable[[Any, TypeOf], exp.Expr]:
 
 
 def _length(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
-    if len(arguments) != 2 or arguments[1].name != "1":
-        raise NotMaintained("function: array_length of a dimension", "arrays have one: array_length(x, 1)")
+    if len(arguments) != 2 or arguments[1].name not in ("1", "2"):
+        raise NotMaintained("function: array_length of a dimension", "name the dimension: array_length(x, 1)")
+    if arguments[1].name == "2":
+        type_ = type_of(arguments[0])
+        if not isinstance(type_, Array) or not isinstance(type_.element, Array):
+            return make_cast(exp.Null(), "INT")
+        return make_call("nullif", make_call("size", make_call("get", arguments[0], make_number(0))), make_number(0))
     return make_call("nullif", make_call("size", arguments[0]), make_number(0))
 
 
 def _join_elements(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     type_ = type_of(arguments[0])
     element = type_.element if isinstance(type_, Array) else STRING
+    while isinstance(element, Array):
+        element = element.element
     if element not in _WRITTEN_ALIKE and not isinstance(element, Decimal):
         raise NotMaintained(f"function: array_to_string of {element}", "make the elements text first")
-    return make_call("array_join", *arguments)
+    return make_call("array_join", flatten_array(arguments[0], type_of), *arguments[1:])
 
 
 def _find_place(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -281,6 +302,11 @@ def take_element(node: exp.Bracket, type_of: TypeOf) -> exp.Expr:
     if find_origin_type(inner, type_of) in JSON_TYPES and not isinstance(place, exp.Slice):
         return _take_part(exp.JSONExtract(this=node.this, expression=place), type_of)
     if not isinstance(place, exp.Slice):
+        type_ = type_of(node.this)
+        is_row = isinstance(type_, Array) and isinstance(type_.element, Array)
+        if is_row and not isinstance(_find_around(node), exp.Bracket):
+            hint = "name an element of it: x[1][2]"
+            raise NotMaintained("expression: part of an array of arrays", hint)
         if isinstance(place, exp.Literal) and place.is_int:
             return make_call("get", node.this, make_number(int(place.name) - 1))
         from_zero = mark(exp.Sub(this=mark(exp.Paren(this=place)), expression=make_number(1)))
@@ -292,6 +318,13 @@ def take_element(node: exp.Bracket, type_of: TypeOf) -> exp.Expr:
     return make_call("slice", node.this, make_number(low), make_number(max(high - low + 1, 0)))
 
 
+def _find_around(node: exp.Expr) -> exp.Expr | None:
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    return around
+
+
 def compare_with_elements(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
     """`x = ANY (array)`, `x <> ALL (array)`; None if there is no array."""
     quantified = node.expression
@@ -299,9 +332,9 @@ def compare_with_elements(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
     if not word or isinstance(inner, exp.Query) or not isinstance(type_of(inner), Array):
         return None
     if isinstance(node, exp.EQ) and word == "any":
-        return make_call("array_contains", inner, node.this)
+        return make_call("array_contains", flatten_array(inner, type_of), node.this)
     if isinstance(node, exp.NEQ) and word == "all":
-        return mark(exp.Not(this=make_call("array_contains", inner, node.this)))
+        return mark(exp.Not(this=make_call("array_contains", flatten_array(inner, type_of), node.this)))
     sign = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "<>"}.get(type(node), "?")
     raise NotMaintained(
         f"expression: {sign} {word.upper()} of an array", "compare with array elements by = ANY, <> ALL"
@@ -344,6 +377,7 @@ NESTED_CALLS: Mapping[str, ConvertCall] = {
     "array_prepend": _prepend,
     "array_to_string": _join_elements,
     "array_upper": _length,
+    "cardinality": _count_elements,
     "json_array_length": _only("json_length"),
     "json_extract_path": _extract_path,
     "json_extract_path_text": _extract_path_text,

@@ -6,7 +6,8 @@ from sqlglot import exp
 
 from headrace.declare.query.mistakes import NotMaintained
 from headrace.declare.query.postgres_nodes import TypeOf, make_call, make_cast, make_number, mark
-from headrace.model.types import BIGINT, FLOAT, FRACTIONS, INT, INTEGERS, SMALLINT, Array, Decimal, Type
+from headrace.model.promotion import arithmetic_type
+from headrace.model.types import BIGINT, FLOAT, FRACTIONS, INT, INTEGERS, SMALLINT, Array, Decimal, Type, as_decimal
 
 WHOLE_DIGITS = {SMALLINT: 5, INT: 10, BIGINT: 19}
 MOST_WHOLE, MOST_SCALE, LEAST_SCALE = 38, 20, 16
@@ -33,6 +34,28 @@ def divide_numeric(node: exp.Div, type_of: TypeOf) -> exp.Expr | None:
     dividend = make_cast(mark(exp.Paren(this=node.this)), f"DECIMAL({whole - right[1] + kept}, {kept})")
     quotient = mark(exp.Div(this=dividend, expression=node.expression))
     return make_cast(mark(exp.Paren(this=quotient)), f"DECIMAL({whole + scale}, {scale})")
+
+
+def multiply_numeric(node: exp.Mul, type_of: TypeOf) -> exp.Expr | None:
+    """A product of which Spark would leave too few digits after the point; None for others."""
+    types = [type_of(part) for part in (node.this, node.expression)]
+    if not all(isinstance(type_, Decimal) or type_ in INTEGERS for type_ in types):
+        return None
+    if not any(isinstance(type_, Decimal) for type_ in types):
+        return None
+    left, right = (_exact_type(part, type_) for part, type_ in zip((node.this, node.expression), types, strict=True))
+    made = arithmetic_type("*", left, right)
+    if not isinstance(made, Decimal) or made.scale >= min(left.scale + right.scale, LEAST_SCALE):
+        return None
+    return make_call("numeric_product", node.this, node.expression)
+
+
+def _exact_type(node: exp.Expr, type_: Type) -> Decimal:
+    """A constant has no more digits than are written."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Literal) and inner.is_int and type_ in INTEGERS:
+        return Decimal(len(inner.name.lstrip("0")) or 1, 0)
+    return as_decimal(type_)
 
 
 def _measure(node: exp.Expr, type_: Type) -> tuple[int, int] | None:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.meaning.scalar_intervals import read_interval
+from headrace.model.errors import EvaluationError
 
 _TIME_PARTS: Mapping[str, str] = {
     "YYYY": "yyyy",
@@ -306,10 +308,27 @@ def translate_parts(text: str) -> list[str]:
     written = re.sub(r"([+-])\s+(?=[\d.])", r"\1", text.strip().removeprefix("@").strip())
     written, ago = re.subn(r"\s+ago$", "", written)
     words = re.findall(r"[+-]?\d+(?:\.\d+)?\s*[a-z]+|[+-]?\d+:\d+(?::\d+(?:\.\d+)?)?|\S+", written)
-    made = [part for word in words for part in _translate_word(text, word)]
+    try:
+        made = [part for word in words for part in _translate_word(text, word)]
+    except NotMaintained:
+        return _read_parts(text)
     if not made:
         raise Mistake(f"'{text}' is not an interval")
     return [part[1:] if part.startswith("-") else f"-{part.removeprefix('+')}" for part in made] if ago else made
+
+
+def _read_parts(text: str) -> list[str]:
+    """Any other text that is an interval: `1.5 days`, `90`."""
+    try:
+        months, days, micros = read_interval(text)
+    except EvaluationError:
+        hint = "write it like '1 month 2 days 03:00'"
+        raise NotMaintained(f"expression: interval '{text}'", hint) from None
+    made = [f"{count} {unit}" for count, unit in ((months, "month"), (days, "day")) if count]
+    seconds, rest = divmod(micros, 1_000_000)
+    if micros or not made:
+        made.append(f"{micros} microsecond" if rest else f"{seconds} second")
+    return made
 
 
 def _translate_word(text: str, word: str) -> list[str]:

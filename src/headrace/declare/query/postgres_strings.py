@@ -13,6 +13,7 @@ from headrace.declare.query.postgres_building import (
     join_json,
 )
 from headrace.declare.query.postgres_calls import split_format
+from headrace.declare.query.postgres_intervals import write_span
 from headrace.declare.query.postgres_json import (
     join_arrays,
 )
@@ -81,7 +82,10 @@ def write_text(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
         return mark(exp.DPipe(this=make_text("\\x"), expression=make_call("lower", make_call("hex", node))))
     refuse_digits(node, type_of, "text", "round(x, 2)::text")
     if type_ in INTERVALS:
-        raise NotMaintained(f"expression: {type_} as text", "select its parts")
+        written = write_span(node, type_of)
+        if written is None:
+            raise NotMaintained(f"expression: {type_} as text", "select its parts")
+        return written
     return node
 
 

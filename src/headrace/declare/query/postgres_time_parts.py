@@ -8,6 +8,14 @@ from typing import Any
 from sqlglot import exp
 
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_intervals import (
+    as_value,
+    clock_as_time,
+    is_plain,
+    is_time_of_day,
+    stands_as_value,
+    write_span,
+)
 from headrace.declare.query.postgres_nodes import (
     ConvertCall,
     TypeOf,
@@ -19,17 +27,18 @@ from headrace.declare.query.postgres_nodes import (
     mark,
     take,
 )
+from headrace.declare.query.postgres_origins import find_origin_type
 from headrace.declare.query.postgres_patterns import (
     translate_interval,
     translate_time_format,
 )
-from headrace.declare.query.postgres_spans import refuse_part_of_text
 from headrace.declare.query.postgres_times import (
     extract_of_age,
     extract_of_difference,
 )
 from headrace.declare.query.postgres_zones import truncate_in_zone
 from headrace.meaning.scalar_to_char import read_number_pattern, read_time_pattern
+from headrace.model.origin_types import OriginType
 from headrace.model.types import (
     DATE,
     INTEGERS,
@@ -42,6 +51,9 @@ from headrace.model.types import (
 def _convert_interval(node: exp.Interval, type_of: TypeOf) -> exp.Expr:
     if not isinstance(node.this, exp.Literal) or not node.this.is_string:
         return node
+    written = as_value(node, type_of) if stands_as_value(node) else None
+    if written is not None:
+        return written
     unit = node.args.get("unit")
     if unit is None:
         return mark(exp.Interval(this=exp.Literal.string(translate_interval(node.this.name))))
@@ -63,7 +75,13 @@ def _extract(part: str, value: exp.Expr, type_of: TypeOf, type_: str) -> exp.Exp
     if between is not None:
         exact = "DECIMAL(10, 6)" if part == "second" else "DECIMAL(19, 0)"
         return make_cast(between, exact if type_ == "DECIMAL" else type_)
-    refuse_part_of_text(part, value, type_of)
+    in_spark = part == "epoch" and isinstance(value.unnest(), exp.Sub) and is_plain(value, type_of)
+    span = None if in_spark else write_span(value, type_of)
+    if span is not None:
+        return _extract_of_span(part, span, type_)
+    if is_time_of_day(value, type_of):
+        value = clock_as_time(value)
+        type_of(value)
     if part == "epoch":
         return _extract_epoch(value, type_of, type_)
     if part in ("second", "seconds"):
@@ -81,6 +99,21 @@ def _extract(part: str, value: exp.Expr, type_of: TypeOf, type_: str) -> exp.Exp
     if type_of(value) in INTERVALS:
         raise NotMaintained(f"expression: extract({part}) of an interval", "use extract(epoch FROM later - earlier)")
     return make_cast(_PARTS[part](value), "DECIMAL(10, 0)" if type_ == "DECIMAL" else type_)
+
+
+def _extract_of_span(part: str, span: exp.Expr, type_: str) -> exp.Expr:
+    """Of an interval: its hours are those beside its days."""
+    name = part.removesuffix("s") if part not in _OF_SECONDS else part
+    if name in _OF_SECONDS:
+        seconds = make_call("interval_part", make_text("second"), span)
+        times = make_number(_OF_SECONDS[name])
+        made = mark(exp.Mul(this=mark(exp.Paren(this=seconds)), expression=times))
+        return make_cast(made, "DECIMAL(20, 6)" if type_ == "DECIMAL" else type_)
+    if name not in ("millennium", "century", "decade", "year", "month", "day", "hour", "minute", "second", "epoch"):
+        hint = "parts are year, month, day, hour, minute, second and epoch"
+        raise NotMaintained(f"expression: extract({part}) of an interval", hint)
+    made = make_call("interval_part", make_text(name), span)
+    return made if type_ == "DECIMAL" else make_cast(made, type_)
 
 
 def _extract_epoch(value: exp.Expr, type_of: TypeOf, type_: str) -> exp.Expr:
@@ -139,13 +172,15 @@ def _convert_date_part(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
 
 def _format(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     value, pattern = take("to_char", arguments, 2)
+    if is_time_of_day(value, type_of):
+        value = clock_as_time(value)
     type_, written = type_of(value), constant_text(pattern, "function: to_char with a pattern that changes")
     if not written:
         return make_cast(exp.Null(), "STRING")
     if type_ in (DATE, TIMESTAMP):
         return _format_time(value, written)
-    if type_ in INTERVALS:
-        raise NotMaintained("function: to_char of an interval", "take its parts: extract(day FROM later - earlier)")
+    if type_ in INTERVALS or find_origin_type(value, type_of) is OriginType.INTERVAL:
+        raise NotMaintained("function: to_char of an interval", "write x::text, or take parts: extract(day FROM x)")
     if type_ not in INTEGERS and not isinstance(type_, Decimal):
         raise NotMaintained("function: to_char of double precision", "make it numeric: to_char(x::numeric, '990.99')")
     read = read_number_pattern(written)
@@ -172,6 +207,8 @@ def _truncate_time(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
         unit, value, zone = arguments
         return truncate_in_zone(unit, value, zone, type_of)
     unit, value = take("date_trunc", arguments, 2)
+    if write_span(value, type_of) is not None:
+        raise NotMaintained("function: date_trunc of an interval", "take its parts: extract(hour FROM x)")
     name = constant_text(unit, "function: date_trunc to a unit that changes").lower()
     if name in ("decade", "century", "millennium"):
         hint = "truncate to the year, and keep (extract(year FROM x) / 10)::int beside it"

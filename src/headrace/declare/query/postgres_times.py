@@ -48,7 +48,7 @@ class CountedUnits:
 def written_interval(node: exp.Expr) -> str | None:
     """The text of a constant interval: `INTERVAL '1 day'`, `INTERVAL '1' DAY`, `'1 day'::interval`."""
     node = node.unnest()
-    if isinstance(node, exp.Cast) and _is_interval(node):
+    if isinstance(node, exp.Cast) and is_interval_cast(node):
         node = node.this.unnest()
         return node.name if isinstance(node, exp.Literal) and node.is_string else None
     if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
@@ -59,7 +59,7 @@ def written_interval(node: exp.Expr) -> str | None:
     return node.name if unit is None else f"{node.this.name} {unit.name}"
 
 
-def _is_interval(node: exp.Cast) -> bool:
+def is_interval_cast(node: exp.Cast) -> bool:
     return node.args["to"].this in (exp.DType.INTERVAL, "interval") or node.args["to"].sql().upper() == "INTERVAL"
 
 
@@ -72,8 +72,8 @@ def add_interval(node: exp.Add | exp.Sub, type_of: TypeOf) -> exp.Expr | None:
         units = None if parts is not None else find_units(written, type_of)
         if parts is None and units is None:
             continue
-        if type_of(time) not in (DATE, TIMESTAMP):
-            raise NotMaintained("expression: interval arithmetic", "add intervals to dates and timestamps")
+        if written_interval(time) is not None or type_of(time) not in (DATE, TIMESTAMP):
+            continue
         if parts is not None:
             return _add_in_steps(node, time, parts)
         assert units is not None
@@ -118,7 +118,7 @@ def find_units(node: exp.Expr, type_of: TypeOf) -> CountedUnits | None:
             text = written_interval(interval)
             if text is not None and written_interval(count) is None:
                 return _count_units(count, text, type_of)
-    if isinstance(node, exp.Cast) and _is_interval(node) and isinstance(node.this.unnest(), exp.DPipe):
+    if isinstance(node, exp.Cast) and is_interval_cast(node) and isinstance(node.this.unnest(), exp.DPipe):
         joined = node.this.unnest()
         count, unit = joined.this.unnest(), joined.expression.unnest()
         if isinstance(unit, exp.Literal) and unit.is_string and not isinstance(count, exp.DPipe):
@@ -129,26 +129,24 @@ def find_units(node: exp.Expr, type_of: TypeOf) -> CountedUnits | None:
     return None
 
 
-def _read_make_interval(node: exp.Anonymous, type_of: TypeOf) -> CountedUnits:
+def _read_make_interval(node: exp.Anonymous, type_of: TypeOf) -> CountedUnits | None:
     given = node.expressions
     name = given[0].this.name.lower() if len(given) == 1 and isinstance(given[0], exp.Kwarg) else ""
     if name not in _ARGUMENTS:
-        hint = "name one of years, months, weeks, days, hours, mins and secs: make_interval(days => n)"
-        raise NotMaintained("function: make_interval of several parts", hint)
+        return None
     return _count_units(given[0].expression, f"1 {_ARGUMENTS[name]}", type_of)
 
 
-def _count_units(count: exp.Expr, text: str, type_of: TypeOf) -> CountedUnits:
+def _count_units(count: exp.Expr, text: str, type_of: TypeOf) -> CountedUnits | None:
+    """None where Spark cannot add them: a fraction of units, or months and days at once."""
     if type_of(count) not in INTEGERS:
-        hint = "multiply it by a whole number: n::int * INTERVAL '1 day'"
-        raise NotMaintained("expression: interval times a fraction", hint)
+        return None
     parts = translate_parts(text)
     if not parts:
         raise Mistake(f"'{text}' is not an interval")
     months = [part for part in parts if part.endswith((" year", " month"))]
     if months and len(months) < len(parts):
-        hint = "add them one after the other: x + n * INTERVAL '1 month' + n * INTERVAL '2 days'"
-        raise NotMaintained("expression: number times months and days", hint)
+        return None
     literal = interval_of(split_parts(" ".join(parts)))
     if isinstance(literal.value, int):
         return CountedUnits(count, literal.value, "MONTH")

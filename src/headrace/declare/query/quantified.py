@@ -7,6 +7,7 @@ was compared, and false else. `x < ALL (...)` is NOT `x >= ANY (...)`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -17,8 +18,11 @@ from headrace.declare.query.expressions import read_value
 from headrace.declare.query.forms import check_parts
 from headrace.declare.query.inner_queries import read_inner
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_origins import find_origin_type
+from headrace.declare.query.postgres_spans import compare_value
 from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.subqueries import ROWS, attach_aggregates
+from headrace.model.dialect import SqlDialect
 from headrace.model.expr import FALSE, TRUE, Call, Column, Expr, Literal, columns_of
 from headrace.model.relation import AggregateCall, AggregateFunction, Output, Projection, fields_of
 from headrace.model.types import BIGINT, BOOLEAN
@@ -68,8 +72,10 @@ def _read_exists(stage: QueryStage, node: exp.Exists) -> Expr:
 
 
 def _read_any(stage: QueryStage, left: exp.Expr, operator: str, query: exp.Expr, *, needs_null: bool) -> Expr:
-    values = [read_value(part, stage) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+    parts = left.expressions if isinstance(left, exp.Tuple) else [left]
+    values = [read_value(part, stage) for part in parts]
     rows = read_inner(query, "in", stage, Purpose.MEMBERS, by_equality=True)
+    values, rows = as_compared(parts, values, rows, stage, is_order=operator in ("<", "<=", ">", ">="))
     if len(values) != len(rows.columns):
         if not rows.complete:
             raise Mistake("")
@@ -81,6 +87,20 @@ def _read_any(stage: QueryStage, left: exp.Expr, operator: str, query: exp.Expr,
     if holds is not None and not needs_null:
         return holds
     return _with_unknown(stage, rows, (values[0], members[0]), operator, holds)
+
+
+def as_compared(
+    nodes: Sequence[exp.Expr], values: list[Expr], rows: Rows, stage: QueryStage, *, is_order: bool = False
+) -> tuple[list[Expr], Rows]:
+    """Both sides as PostgreSQL compares them."""
+    if stage.environment.text.dialect is not SqlDialect.POSTGRES:
+        return values, rows
+    made = [
+        compare_value(value, find_origin_type(node), is_order=is_order)
+        for node, value in zip(nodes, values, strict=True)
+    ]
+    columns = (replace(one, value=compare_value(one.value, one.origin_type, is_order=is_order)) for one in rows.columns)
+    return made, replace(rows, columns=tuple(columns))
 
 
 def _with_members(stage: QueryStage, rows: Rows, values: list[Expr]) -> tuple[Rows, list[Expr]]:

@@ -14,9 +14,12 @@ from sqlglot import exp
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.forms import check_parts
 from headrace.declare.query.known_functions import RANKINGS
-from headrace.declare.query.postgres_building import refuse_sorting
+from headrace.declare.query.postgres_origins import find_origin_type
+from headrace.declare.query.postgres_spans import refuse_sorting, refuse_span_column, sort_value
 from headrace.declare.query.stage import QueryStage
+from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Column, Expr, Literal
+from headrace.model.origin_types import ColumnOrigin
 from headrace.model.relation import (
     Filter,
     Join,
@@ -40,14 +43,23 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def read_order(node: exp.Expr, stage: QueryStage) -> tuple[Order, ...]:
     """The keys of an ORDER BY, over the rows at hand. Constants order nothing."""
-    keys = (sort_key(part, read_value(part.this, stage)) for part in node.expressions)
+    keys = (sort_key(part, read_value(part.this, stage), stage) for part in node.expressions)
     return tuple(key for key in keys if not isinstance(key.expr, Literal))
 
 
-def sort_key(node: exp.Expr, value: Expr) -> Order:
-    """Spark's default: NULLs first ascending, last descending; sqlglot has filled it in."""
-    check_parts(node)
+def sort_key(node: exp.Expr, value: Expr, stage: QueryStage, origin: ColumnOrigin | None = None) -> Order:
+    """A key as its values are sorted. `origin` is what PostgreSQL calls the type of the item that the key names."""
     refuse_sorting(node.this, "ORDER BY of")
+    if stage.environment.text.dialect is SqlDialect.POSTGRES:
+        value = sort_value(value, origin or find_origin_type(node.this))
+    else:
+        refuse_span_column(node.this, "ORDER BY of")
+    return plain_key(node, value)
+
+
+def plain_key(node: exp.Expr, value: Expr) -> Order:
+    """A key that is sorted by as it is. Spark's default, NULLs first ascending and last descending, is filled in."""
+    check_parts(node)
     return Order(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 

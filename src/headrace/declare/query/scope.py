@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.model.expr import Expr
-from headrace.model.origin_types import OriginType
+from headrace.model.origin_types import ColumnOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Visible:
 
     name: str
     value: Expr
-    origin_type: OriginType | None = None
+    origin_type: ColumnOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FromTable:
     def named(self, name: str) -> tuple[Expr, ...]:
         return tuple(column.value for column in self.columns if same_name(column.name, name))
 
-    def origin_type(self, name: str) -> OriginType | None:
+    def origin_type(self, name: str) -> ColumnOrigin | None:
         return next((one.origin_type for one in self.columns if same_name(one.name, name)), None)
 
 
@@ -66,7 +66,7 @@ class Scope:
         found = tuple(column.value for column in self.all() if same_name(column.name, name))
         return found or tuple(t.itself for t in self.tables if t.itself is not None and same_name(t.alias, name))
 
-    def find_origin_type(self, name: str, qualifier: str | None) -> OriginType | None:
+    def find_origin_type(self, name: str, qualifier: str | None) -> ColumnOrigin | None:
         """PostgreSQL's type of the column that `find` finds, if there is one such column and its type is known."""
         if qualifier is not None:
             table = self.table(qualifier)

@@ -16,7 +16,7 @@ from headrace.declare.query.expressions import read_value
 from headrace.declare.query.items import as_fields, outputs, read_items
 from headrace.declare.query.joins import move_subqueries, read_from, read_lateral_view
 from headrace.declare.query.limits import Sorted, is_limited, keep_limit, keep_one_of_each, read_key
-from headrace.declare.query.postgres_building import refuse_sorting
+from headrace.declare.query.postgres_spans import refuse_sorting
 from headrace.declare.query.quantified import read_quantified
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, fold

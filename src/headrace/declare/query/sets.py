@@ -17,10 +17,12 @@ from headrace.declare.query.environment import Environment, Purpose, Rows, Size
 from headrace.declare.query.expressions import check_expression
 from headrace.declare.query.items import SelectItem, outputs
 from headrace.declare.query.limits import Sorted, keep_limit
+from headrace.declare.query.postgres_spans import refuse_span
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Visible, fold
-from headrace.declare.query.stage import QueryStage
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.tables import refuse_clauses
+from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Problem
 from headrace.model.expr import Call, Column, Expr, Literal, conjunction
 from headrace.model.relation import Distinct, Join, JoinKind, Output, Projection, Relation, TopK, UnionAll, fields_of
@@ -111,7 +113,18 @@ def _combine_rows(
         for rows, branch, place in zip(results, branches, places, strict=True)
     ]
     shared = [_share_origin_type(columns) for columns in zip(*(rows.columns for rows in results), strict=True)]
+    if not isinstance(node, exp.Union) or node.args.get("distinct"):
+        for rows, branch, place in zip(results, branches, places, strict=True):
+            _refuse_spans(rows, branch, place)
     return _rows(_operator(node, inputs, environment), replace(first, columns=tuple(shared)))
+
+
+def _refuse_spans(rows: Rows, branch: exp.Expr, environment: Environment) -> None:
+    """Rows are told apart by the text of intervals, which PostgreSQL does not do."""
+    if environment.text.dialect is SqlDialect.POSTGRES:
+        with PlacedMistakes(QueryStage(environment, "UNION", Scope(), rows.relation), branch):
+            for column in rows.columns:
+                refuse_span(column.origin_type, "rows told apart by")
 
 
 def _share_origin_type(columns: Sequence[Visible]) -> Visible:

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from headrace.declare.query.ranking import sort_key
+from headrace.declare.query.postgres_origins import find_origin_type
+from headrace.declare.query.postgres_spans import sort_value
+from headrace.declare.query.ranking import plain_key
 from headrace.declare.query.scope import fold
 from headrace.model.expr import Column
 from headrace.model.relation import Field, Order
@@ -23,7 +25,7 @@ def find_order(tree: exp.Query, fields: Sequence[Field]) -> tuple[Order, ...]:
         field = _find_field(part.this, tree, fields)
         if field is None:
             break
-        keys.append(sort_key(part, Column(field.name, field.type)))
+        keys.append(plain_key(part, sort_value(Column(field.name, field.type), find_origin_type(part.this))))
     return tuple(keys)
 
 

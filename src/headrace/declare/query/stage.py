@@ -20,7 +20,7 @@ from headrace.declare.query.scope import Scope, fold, same_name
 from headrace.declare.query.text import is_quoted, text_hint
 from headrace.model.errors import InputError, nearest_name
 from headrace.model.expr import Column, Expr, columns_of
-from headrace.model.origin_types import OriginType
+from headrace.model.origin_types import ColumnOrigin
 from headrace.model.relation import Relation
 
 
@@ -74,7 +74,7 @@ class QueryStage:
     outer: QueryStage | None = None
     aliases: Mapping[str, Expr] = field(default_factory=dict)
     aliases_first: bool = False
-    alias_types: Mapping[str, OriginType | None] = field(default_factory=dict)
+    alias_types: Mapping[str, ColumnOrigin | None] = field(default_factory=dict)
     values: Mapping[int, Expr] = field(default_factory=dict)
     window: TimeWindow | None = None
     grouping: GroupByResult | None = None
@@ -124,7 +124,7 @@ class QueryStage:
             raise Mistake(f'column "{name}" is ambiguous', hint)
         return found[0] if found else alias
 
-    def _origin_type_of(self, name: str, qualifier: str | None) -> OriginType | None:
+    def _origin_type_of(self, name: str, qualifier: str | None) -> ColumnOrigin | None:
         is_alias = qualifier is None and fold(name) in self.aliases
         if is_alias and (self.aliases_first or not self.scope.find(name, None)):
             return self.alias_types.get(fold(name))

@@ -241,6 +241,8 @@ def _read_elements(node: exp.Expr, stage: QueryStage) -> Elements:
         call = exp.Anonymous(this=_OF_TEXT[name], expressions=node.expressions)
         return Elements((read_value(call, stage),), (name,))
     arguments = tuple(read_value(argument, stage) for argument in _read_step(node, name, stage))
+    if name == "unnest" and stage.environment.text.dialect is SqlDialect.POSTGRES:
+        arguments = tuple(map(_flatten, arguments))
     if isinstance(node, exp.Unnest) and node.args.get("explode_array"):
         raise NotMaintained("table function: unnest", "unnest columns that hold arrays")
     return _FUNCTIONS[name](*arguments)
@@ -253,6 +255,13 @@ def _read_step(node: exp.Expr, name: str, stage: QueryStage) -> list[exp.Expr]:
     if name == "generate_series" and is_text and stage.environment.text.dialect is SqlDialect.POSTGRES:
         arguments[2] = exp.Interval(this=arguments[2].copy())
     return arguments
+
+
+def _flatten(array: Expr) -> Expr:
+    """All elements of an array of arrays."""
+    while isinstance(array.type, Array) and isinstance(array.type.element, Array):
+        array = Call("flatten", (array,), array.type.element)
+    return array
 
 
 def _check_array(value: Expr) -> Expr:

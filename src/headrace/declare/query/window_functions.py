@@ -19,14 +19,18 @@ from headrace.declare.query.expressions import read_value, window_function
 from headrace.declare.query.frames import FULL_FRAME, read_frame
 from headrace.declare.query.known_functions import MAINTAINED_AGGREGATES
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.postgres_origins import find_origin_type
+from headrace.declare.query.postgres_spans import compare_value
 from headrace.declare.query.ranking import read_order
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold
+from headrace.declare.query.span_aggregates import is_of_spans, join_results, split_call
 from headrace.declare.query.spelling import refuse_distinct
 from headrace.declare.query.stage import QueryStage
 from headrace.model.dialect import SqlDialect
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of
 from headrace.model.relation import (
+    AggregateCall,
     AggregateFunction,
     Frame,
     Order,
@@ -76,7 +80,7 @@ def read_window(stage: QueryStage, node: exp.Window) -> Expr:
     """The value of a window function for each row at hand."""
     name, window = window_function(node), _written_window(node, stage)
     inside = replace(stage, clause="a window function", windowing=None)
-    partition = (*(read_value(part, inside) for part in window.partition), *_find_own_rows(inside))
+    partition = (*(_read_partition(part, inside) for part in window.partition), *_find_own_rows(inside))
     order = () if window.order is None else read_order(window.order, inside)
     if window.order is not None and not order and (stage.environment.report.errors or not stage.scope.complete):
         raise Mistake("")  # it is there, and what is wrong with it is told already
@@ -84,6 +88,9 @@ def read_window(stage: QueryStage, node: exp.Window) -> Expr:
         window, order = _count_groups(inside, window, partition, order)
     call = _WindowReader(node, name, inside, window, order).call()
     stage.relation = inside.relation  # subqueries inside have extended it
+    if isinstance(call.compute, AggregateCall) and is_of_spans(call.compute):
+        parts = (replace(call, compute=part, type=part.type) for part in split_call(call.compute))
+        return join_results(call.compute, [_add_call(stage, name, partition, order, part) for part in parts])
     value = _add_call(stage, name, partition, order, call)
     is_spark = stage.environment.text.dialect is SqlDialect.SPARK
     counts = isinstance(call.compute, PlaceCall) and name in _OF_PLACE and call.type == BIGINT
@@ -106,6 +113,13 @@ def _count_groups(
     spec = window.spec.copy()
     spec.set("kind", "RANGE")
     return replace(window, spec=spec), (Order(group, descending=False, nulls_first=True),)
+
+
+def _read_partition(node: exp.Expr, stage: QueryStage) -> Expr:
+    value = read_value(node, stage)
+    if stage.environment.text.dialect is not SqlDialect.POSTGRES:
+        return value
+    return compare_value(value, find_origin_type(node), is_order=False)
 
 
 def _find_own_rows(stage: QueryStage) -> tuple[Expr, ...]:
