@@ -93,6 +93,9 @@ def read_window(stage: QueryStage, node: exp.Window) -> Expr:
         return join_results(call.compute, [_add_call(stage, name, partition, order, part) for part in parts])
     value = _add_call(stage, name, partition, order, call)
     is_spark = stage.environment.text.dialect is SqlDialect.SPARK
+    if isinstance(call.compute, AggregateCall) and call.compute.function is AggregateFunction.ARRAY_AGG:
+        # A list of PostgreSQL's is NULL without rows, where ours is empty.
+        return value if is_spark else Call("nullif", (value, Literal((), call.type)), call.type)
     counts = isinstance(call.compute, PlaceCall) and name in _OF_PLACE and call.type == BIGINT
     return operators.convert(value, INT) if counts and (is_spark or name == "ntile") else value
 
