@@ -32,6 +32,11 @@ RUBBISH = [
     json.dumps({**STATUS, "service": {**STATUS["service"], "state": "running", "written": "never"}}),
     json.dumps({name: one for name, one in STATUS.items() if name != "links"}),
     json.dumps({**STATUS, "contracts": 5}),
+    json.dumps({**STATUS, "contracts": [5]}),
+    json.dumps({**STATUS, "contracts": [{"id": "counts"}]}),
+    json.dumps({**STATUS, "links": [{"from": "us"}]}),
+    json.dumps({**STATUS, "checks": {"pass_s": 1.0}}),
+    json.dumps({**STATUS, "files": {**STATUS["files"], "bytes": "many"}}),
 ]
 
 

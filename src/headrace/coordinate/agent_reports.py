@@ -141,7 +141,7 @@ def name_clocks(contracts: Iterable[dict[str, Any]], plan: Plan, reports: Mappin
         sites = {plan.graph.vertices[name].site for name in upstream_first(plan.graph, (entry.vertex,))}
         told = [_say_clock(site, skew) for site in sorted(sites) if (skew := off.get(site)) is not None]
         if len(sites) > 1 and told:
-            one["reason"] = "; ".join((one["reason"], *told))
+            one["reason"] = "; ".join(said for said in (one.get("reason"), *told) if said)
 
 
 def _describe_unheard(entry: ContractPlan, forced_s: float | None, state: str, reason: str) -> dict[str, Any]:

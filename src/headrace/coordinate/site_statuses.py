@@ -66,11 +66,15 @@ def is_site_status(found: Any) -> bool:
     """Whether something that was read is what a site says of itself, as far as all sites are put together from it."""
     if not isinstance(found, dict) or not isinstance(found.get("service"), dict):
         return False
-    about, files = found["service"], found.get("files")
-    lists = all(isinstance(found.get(name), list) for name in (*TOGETHER, "links"))
-    counts = all(isinstance(about.get(name), int | float) for name in COUNTED)
-    states = isinstance(about.get("engine"), dict) and "state" in about["engine"] and {"state", "pid"} <= about.keys()
-    return lists and counts and states and isinstance(files, dict) and {*FILES, "checked_within_s"} <= files.keys()
+    lists = [found.get(name) for name in (*TOGETHER, "links")]
+    if not all(isinstance(one, list) and all(isinstance(item, dict) for item in one) for one in lists):
+        return False
+    try:
+        merge_statuses({"": found}, {})
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return False
+    counts = all(isinstance(found["service"][name], int | float) for name in COUNTED)
+    return counts and all({"id", "state", "lag_s"} <= one.keys() for one in found["contracts"])
 
 
 def _read_status(folder: Folder, site: str) -> dict[str, Any] | None:
