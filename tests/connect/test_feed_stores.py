@@ -320,6 +320,9 @@ def read_old_page(
     floor = find_floor(rules, read, cursor)
     ends = reader.read_ends(consumer, read.as_of, keep, floor)
     assert ends is not None and reader.read_ends(consumer, read.as_of - 1, keep, floor) is None
+    at_once = reader.read_page_and_ends(consumer, rules, cursor, keep)
+    assert at_once is not None and set(at_once[0].entries) == set(read.entries) and at_once[0].as_of == read.as_of
+    assert at_once[1].items() >= ends.items()
     every = replace(world, keep=99).entries(consumer, world.t)
     for producer, oldest in ends.items():
         kept = sorted((one.place for one in every if one.producer == producer), reverse=True)[:keep]
@@ -341,6 +344,22 @@ def test_where_events_end_is_asked_only_of_those_who_have_posted_since(place):
     assert reader.read_ends("anna", world.t, KEEP, floor) == {"p9": (BEGIN + 103 * SECOND, "c")}
     assert count_looks(reader) - before <= 6
     assert reader.read_ends("anna", world.t, 2).keys() == {f"p{number}" for number in range(60)}, "without a floor, all"
+
+
+def test_both_at_once_are_none_while_the_part_is_not_there(place):
+    assert place.open_store(1).take_over() is not None
+    assert place.open_reader().read_page_and_ends("anna", PageRules(5), None, KEEP) is None
+
+
+def test_a_store_that_somebody_empties_says_what_is_lost(place):
+    world = a_world(("bob", 1, "a"), follows={("anna", "bob"): True})
+    store, reader = fill(place, world), place.open_reader()
+    if isinstance(reader, RedisFeedReader):
+        reader._connect().flushall()
+    else:
+        reader._run("DELETE FROM {parts}", {})
+    with pytest.raises(CopyChanged, match='store of feed "home" was emptied: whom people mute'):
+        store.apply_events(world.event_changes(world.t, world.t + 1), world.t, world.t + 1)
 
 
 def count_looks(reader: FeedReader) -> int:

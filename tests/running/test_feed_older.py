@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import random
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 
+from headrace.connect.postgres.feed_reader import PostgresFeedReader
 from headrace.model.errors import ConnectError
+from headrace.run.feeds.page import FeedRead
 from headrace.site.feeds.pages import FeedPages
 from headrace.site.service import Service, clock_now
 from tests.running.running_project import until
@@ -112,6 +116,28 @@ def test_pages_end_early_and_say_so_while_old_events_cannot_be_read(tmp_path: Pa
 
 
 @pytest.mark.live
+def test_pages_go_on_although_the_feed_moves_on_faster_than_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "headrace.yml").write_text(PROJECT)
+    world = World(tmp_path)
+    with world.running() as service, closing(open_pages(service, world)) as pages:
+        world.write("follows", [("anna", "bob"), ("anna", "carl")])
+        world.write("events", [post("bob", minute) for minute in range(10)] + [post("carl", 1)])
+        wanted = expect(world, "anna")
+        until(lambda: shows_first(pages, "anna", wanted), "posts are on pages")
+        read_page = PostgresFeedReader.read_page
+
+        def read_earlier(*asked: Any) -> FeedRead | None:
+            """What is read next is told that this was as of a time that the part has left."""
+            read = read_page(*asked)
+            is_alone = asked[0]._connect().info.transaction_status == TransactionStatus.IDLE
+            return replace(read, as_of=read.as_of - 1) if read is not None and is_alone else read
+
+        monkeypatch.setattr(PostgresFeedReader, "read_page", read_earlier)
+        assert turn_pages(pages, "anna", pages.read("home", "anna")) == wanted
+
+
 def test_old_rows_of_a_table_are_on_pages_as_of_their_time(tmp_path: Path, postgres_dsn: str) -> None:
     table = 'kind: table, at: us, postgres: {dsn: "${DSN}", table: public'
     (tmp_path / "headrace.yml").write_text(f"""

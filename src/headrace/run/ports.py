@@ -254,6 +254,13 @@ class FeedReader(Protocol):
         events, all of them after `floor`. None if the part is not as of the time `t` any more.
         """
 
+    def read_page_and_ends(
+        self, consumer: str, rules: PageRules, cursor: PageCursor | None, keep: int
+    ) -> tuple[FeedRead, Mapping[str, Place]] | None:
+        """Both at once, so that the part cannot move on in between. It costs more than one after the other, or keeps
+        others waiting; None while the part is not there.
+        """
+
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         """The newest events of each producer, as far as events are known."""
 

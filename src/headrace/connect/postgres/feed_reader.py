@@ -171,6 +171,20 @@ class PostgresFeedReader:
             return None
         return {row["producer"]: (row["ts"], row["id"]) for row in rows if row["producer"] is not None}
 
+    def read_page_and_ends(
+        self, consumer: str, rules: PageRules, cursor: PageCursor | None, keep: int
+    ) -> tuple[FeedRead, Mapping[str, Place]] | None:
+        try:
+            with self._connect().transaction():
+                self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", {})
+                read = self.read_page(consumer, rules, cursor)
+                if read is None:
+                    return None
+                ends = self.read_ends(consumer, read.as_of, keep, find_floor(rules, read, cursor))
+                return None if ends is None else (read, ends)
+        except psycopg.Error as error:
+            raise ConnectError(reason(error, self._dsn)) from error
+
     def read_changes(self, asked: Sequence[tuple[str, StreamPlace]]) -> Sequence[FeedChanges | None]:
         told = [(None, None, None) if place.told is None else place.told for _, place in asked]
         said = {

@@ -21,6 +21,7 @@ from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END
+from headrace.run.feeds.hidden import say_emptied
 
 ROWS_AT_ONCE = 50_000
 
@@ -157,7 +158,7 @@ class PostgresFeedStore:
     def _refuse(self, session: Connection, parts: Sequence[int], after: int) -> NoReturn:
         found = self._execute(session, statements.FIND_PARTS, {"parts": list(parts)}).fetchall()
         if len(found) < len(parts):
-            raise CopyChanged(f'parts of feed "{self._tables.feed}" are missing in its store')
+            raise CopyChanged(say_emptied(self._tables.feed))
         if any(row["epoch"] != self._epoch for row in found):
             raise self._say_fenced()
         other = next(row for row in found if row["t"] != after)

@@ -224,7 +224,7 @@ ENDS = (
     PREAMBLE
     + _FIND_PAIRS
     + """
-if t ~= said.t then return {} end
+if said.t and t ~= said.t then return {} end
 local floor = said.floor and {tonumber(said.floor[1]), said.floor[2], ''}
 local answer = {t}
 local function find_end(producer)  -- the oldest event, if there are enough and it is after the floor

@@ -23,7 +23,7 @@ from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, N
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
 from headrace.run.feeds.changes import KEPT_AFTER_END, MOST_CHANGES, FeedChange, FeedChanges, StreamPlace
 from headrace.run.feeds.enough import MOST_FEW, STEPS
-from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_too_many
+from headrace.run.feeds.hidden import BLOCKED, MOST_HIDDEN, say_emptied, say_too_many
 from headrace.run.feeds.page import (
     MOST_UNREAD,
     SECOND,
@@ -200,6 +200,8 @@ class RedisFeedStore(RedisFeed):
 
     def _check(self, answer: Sequence[Any], after: int | None) -> None:
         match answer[0]:
+            case "fenced" if not answer[1]:
+                raise CopyChanged(say_emptied(self._feed))
             case "fenced":
                 raise Fenced(f'another service has taken over the store of feed "{self._feed}"')
             case "conflict":
@@ -222,6 +224,9 @@ class RedisFeedReader(RedisFeed):
         self.most_few, self.steps = most_few, steps
 
     def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
+        return _make_read(self._run(reading.PAGE, **self._ask_page(consumer, rules, cursor)))
+
+    def _ask_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None) -> dict[str, object]:
         said: dict[str, object] = {
             "part": name_part(part_of(consumer)),
             "consumer": consumer,
@@ -238,24 +243,28 @@ class RedisFeedReader(RedisFeed):
             said |= {"as_of": str(cursor.as_of), "ceiling": (str(time), id_, producer), "below": below}
             if cursor.floor is not None:
                 said["floor"] = (str(cursor.floor[0]), *cursor.floor[1:])
-        t, *rows = self._run(reading.PAGE, **said) or [None]
-        return None if t is None else FeedRead(int(t), tuple(map(_entry, rows)))
+        return said
+
+    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
+        said = {"part": name_part(part_of(consumer)), "consumer": consumer, "t": str(t), "keep": keep}
+        said |= {} if floor is None else {"floor": (str(floor[0]), floor[1])}
+        return _make_ends(self._run(reading.ENDS, **said))
+
+    def read_page_and_ends(
+        self, consumer: str, rules: PageRules, cursor: PageCursor | None, keep: int
+    ) -> tuple[FeedRead, Mapping[str, Place]] | None:
+        ends = {"part": name_part(part_of(consumer)), "consumer": consumer, "keep": keep}
+        with self._errors(), self._connect().pipeline(transaction=True) as pipeline:
+            for script, said in ((reading.PAGE, self._ask_page(consumer, rules, cursor)), (reading.ENDS, ends)):
+                pipeline.eval(script, 1, self._prefix, json.dumps(said, ensure_ascii=False))
+            found = pipeline.execute()
+        read, ended = _make_read(found[0]), _make_ends(found[1])
+        return None if read is None or ended is None else (read, ended)
 
     def read_changes(self, asked: Sequence[tuple[str, StreamPlace]]) -> Sequence[FeedChanges | None]:
         places = [(who, name_part(part_of(who)), str(one.t), *_tell_place(one)) for who, one in asked]
         found = self._run(reading.CHANGES, asked=places, kept=KEPT_AFTER_END)
         return [_read_changes(one) for one in found]
-
-    def read_ends(self, consumer: str, t: int, keep: int, floor: Place | None = None) -> Mapping[str, Place] | None:
-        said: dict[str, object] = {
-            "part": name_part(part_of(consumer)),
-            "consumer": consumer,
-            "t": str(t),
-            "keep": keep,
-        }
-        said |= {} if floor is None else {"floor": (str(floor[0]), floor[1])}
-        found = self._run(reading.ENDS, **said)
-        return {producer: (int(ts), id_) for producer, ts, id_ in found[1:]} if found else None
 
     def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
         return [_entry(row) for row in self._run(reading.NEWEST, producers=list(producers), limit=limit)]
@@ -352,6 +361,15 @@ def _read_changes(found: Sequence[Any]) -> FeedChanges | None:
     if not is_complete or len(changes) > MOST_CHANGES:
         return FeedChanges(int(t), (), is_complete=False)
     return FeedChanges(int(t), tuple(sorted(changes, key=lambda one: one.order)))
+
+
+def _make_read(found: Sequence[Any]) -> FeedRead | None:
+    t, *rows = found or [None]
+    return None if t is None else FeedRead(int(t), tuple(map(_entry, rows)))
+
+
+def _make_ends(found: Sequence[Any]) -> Mapping[str, Place] | None:
+    return {producer: (int(ts), id_) for producer, ts, id_ in found[1:]} if found else None
 
 
 def _entry(row: Sequence[Any]) -> PageEntry:

@@ -16,3 +16,8 @@ BLOCKED = "blocked"
 def say_too_many(consumer: str) -> UsageError:
     what = f'"{consumer}" mutes and blocks {MOST_HIDDEN:,} producers already, which is as many as one may'
     return UsageError(what, "take some back, or unfollow instead")
+
+
+def say_emptied(feed: str) -> str:
+    """Who is hidden, and what was seen, is in the store alone."""
+    return f'the store of feed "{feed}" was emptied: whom people mute and block, and what they have seen, is gone'

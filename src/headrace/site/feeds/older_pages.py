@@ -36,15 +36,21 @@ def read_with_older(
     feed, rules = asked.kept.feed, asked.rules
     # Without ids, events of one time are one in the store: it may keep fewer than there are.
     keep = 1 if feed.events.id is None else feed.keep
-    cut, reason, read = HIGHEST[:2], "the feed moves on while it is read", None
-    for _ in range(ATTEMPTS):
+    cut, reason, read = HIGHEST[:2], "", None
+    for attempt in range(ATTEMPTS):
         cut = HIGHEST[:2]  # of this attempt: what an earlier one has found may be above what is new
-        read = reader.read_page(asked.consumer, rules, asked.cursor)
-        if read is None or (asked.cursor is None and rules.shown <= keep):
-            return read, None  # a first page ends before the store does
-        ends = reader.read_ends(asked.consumer, read.as_of, keep, find_floor(rules, read, asked.cursor))
-        if ends is None:
-            continue
+        if attempt < ATTEMPTS // 2:
+            read = reader.read_page(asked.consumer, rules, asked.cursor)
+            if read is None or (asked.cursor is None and rules.shown <= keep):
+                return read, None  # a first page ends before the store does
+            ends = reader.read_ends(asked.consumer, read.as_of, keep, find_floor(rules, read, asked.cursor))
+            if ends is None:
+                continue
+        else:  # the part moves on faster than it is read
+            found = reader.read_page_and_ends(asked.consumer, rules, asked.cursor, keep)
+            if found is None:
+                return None, None
+            read, ends = found
         if not ends:
             return read, None
         try:
