@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from headrace.model.block import BlockFilter
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.types import DATE, STRING, TIMESTAMP, is_numeric
+from headrace.plan.canonical.function_facts import lacks_answers
 from headrace.plan.canonical.restrictions import Restriction, restriction
 from headrace.plan.canonical.value_sets import ValueSet
 
@@ -19,7 +20,12 @@ _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">=", "in"))
 
 
 def contains(wide: BlockFilter, narrow: BlockFilter) -> bool:
-    """Whether no row passes the narrow filter and not the wide one. Columns are the same whatever the aliases are."""
+    """Whether no row passes the narrow filter and not the wide one. Columns are the same whatever the aliases are.
+
+    A row for which the wide filter has no answer would stop the narrow one too, which may guard against it.
+    """
+    if wide.texts != narrow.texts and any(map(lacks_answers, wide.conjuncts)):
+        return False
     left = _values_left(narrow)
     parts = zip(wide.conjuncts, wide.texts, strict=True)
     return all(text in narrow.texts or _follows(conjunct, left) for conjunct, text in parts)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from headrace.meaning.functions import FUNCTIONS, PYTHON_PREFIX
 from headrace.model.expr import Call, Column, Expr, Literal, walk
-from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Kind, Simple, Type, as_decimal
+from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Kind, Simple, Type, as_decimal, is_numeric
 
 SEES_NULL = frozenset(
     (
@@ -58,6 +58,18 @@ def can_fail(expr: Expr) -> bool:
     expect.
     """
     return any(isinstance(node, Call) and not _never_fails(node) for node in walk(expr))
+
+
+def lacks_answers(expr: Expr) -> bool:
+    """Whether some ordinary row may have no answer, as after a division by zero. Numbers that become too large are not
+    counted: they hardly ever do, and nearly all that is summed could.
+    """
+    return any(isinstance(node, Call) and not _never_fails(node) and not _may_only_grow(node) for node in walk(expr))
+
+
+def _may_only_grow(call: Call) -> bool:
+    is_arithmetic = call.function in ("+", "-", "*", "negate", "abs", "cast")
+    return is_arithmetic and all(map(is_numeric, (call.type, *(argument.type for argument in call.arguments))))
 
 
 def _never_fails(call: Call) -> bool:

@@ -5,6 +5,9 @@
     group-bys    the same, with conditions and keys of the narrower over the keys of the wider, no HAVING in the wider,
                  functions that merge (count, sum of exact numbers, min, max), windows that are multiples
 
+Rows for which the wider has no answer have none in the narrower: otherwise a bad row would stop views that it does not
+concern. Only sums that become too large stop all that share them.
+
 A condition is implied exactly if adding it leaves the canonical form of the others as it is. In self-joins aliases are
 compared by their numbers alone, so some pairs are not found; what is found is right.
 """
@@ -21,6 +24,7 @@ from headrace.model.types import BIGINT, BOOLEAN, FRACTIONS, NULL, TIMESTAMP
 from headrace.plan.canonical.block_aliases import with_aliases
 from headrace.plan.canonical.block_key import call_json
 from headrace.plan.canonical.expression_key import compact, key_of
+from headrace.plan.canonical.function_facts import lacks_answers
 from headrace.plan.canonical.predicates import conditions_of
 
 
@@ -77,13 +81,16 @@ def _conditions(block: Block) -> tuple[Expr, ...]:
 
 
 def _find_left_over(wide: Block, narrow: Block) -> tuple[Expr, ...] | None:
-    """Conditions that the wide block does not apply yet; None if it applies one that the narrow block does not."""
+    """Conditions that the wide block does not apply yet; None if it applies one that the narrow block does not, or if
+    they may guard one that it applies.
+    """
     have, want = _conditions(wide), _conditions(narrow)
     equal = tuple(_equalities(narrow))
     if conditions_of((*equal, *want, *have)) != conditions_of((*equal, *want)):
         return None
     done = set(map(key_of, have))
-    return tuple(condition for condition in want if key_of(condition) not in done)
+    left = tuple(condition for condition in want if key_of(condition) not in done)
+    return None if left and any(map(lacks_answers, have)) else left
 
 
 def _equalities(block: Block) -> Iterator[Expr]:
@@ -177,6 +184,13 @@ def _find_tie_breakers(top: Derivation) -> tuple[Expr, ...]:
     return tuple(output.expr for output in top.columns[0] if output.name not in agreed)
 
 
+def _find_read(top: Aggregation) -> Iterator[Expr]:
+    """What a group-by computes of each row."""
+    yield from (key.expr for key in top.keys)
+    yield from (expr for call in top.calls for expr in call.inputs)
+    yield from () if top.window is None else (top.window.time,)
+
+
 @dataclass(frozen=True, slots=True)
 class _Groups:
     """A group-by that may be read from the groups of another one."""
@@ -187,12 +201,17 @@ class _Groups:
     narrow_top: Aggregation
 
     def remainder(self, left: tuple[Expr, ...]) -> Remainder | None:
-        if self.wide_top.having is not None or (left and not self.wide_top.keys):
+        if self.wide_top.having is not None or (left and not self.wide_top.keys) or not self._answers_alike(left):
             return None
         rest = _read_all(left, self._keys())
         if rest is None:
             return None
         return self._same_groups(rest) if self._groups_alike() else self._merge_groups(rest)
+
+    def _answers_alike(self, left: tuple[Expr, ...]) -> bool:
+        """Whether each row that the wide group-by has no answer for stops the narrow one anyway."""
+        ours = {key_of(expr) for expr in _find_read(self.wide_top) if lacks_answers(expr)}
+        return not ours or (not left and ours <= set(map(key_of, _find_read(self.narrow_top))))
 
     def _find_shown(self) -> Mapping[str, Column]:
         """Fields of the wide group-by that are among its outputs, by their names in it."""
