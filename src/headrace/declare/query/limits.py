@@ -139,28 +139,43 @@ def _read_number(node: exp.Expr, stage: QueryStage) -> int | None:
 
 def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
     """Sort keys may name items by position or alias, and columns besides. Constants order nothing."""
-    stage, keys = _stage_of_keys(before), []
+    keys = []
     for part in order.expressions:
+        stage = _stage_of_key(part.this, before)
         with PlacedMistakes(stage, part):
             value = _read_order_key(part.this, stage, before)
             item = next((one for one in before.items if one.value == value), None)
             keys.append(sort_key(part, value, stage, None if item is None else item.origin_type))
-    before.stage.relation = stage.relation
+        before.stage.relation = stage.relation
     return tuple(key for key in keys if not isinstance(key.expr, Literal))
 
 
 def read_key(node: exp.Expr, before: Sorted) -> Expr:
     """A key of DISTINCT ON, which may name what a key of ORDER BY may name."""
-    stage = _stage_of_keys(before)
+    stage = _stage_of_key(node, before)
     value = _read_order_key(node, stage, before)
     before.stage.relation = stage.relation
     return value
 
 
-def _stage_of_keys(before: Sorted) -> QueryStage:
+def _stage_of_key(node: exp.Expr, before: Sorted) -> QueryStage:
+    """Names in a key are of items before columns; within an expression of PostgreSQL's, of columns before items."""
+    is_spark = before.stage.environment.text.dialect is SqlDialect.SPARK
+    names_item = is_spark or isinstance(node.unnest(), exp.Column)
+    if not names_item:
+        _name_tables(node, before)
     aliases = {fold(item.name): item.value for item in reversed(before.items)}
     types = {fold(item.name): item.origin_type for item in reversed(before.items)}
-    return replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True, alias_types=types)
+    return replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=names_item, alias_types=types)
+
+
+def _name_tables(node: exp.Expr, before: Sorted) -> None:
+    """Says of columns from which table they are, where the text would name an item in Spark's dialect."""
+    items = {fold(item.name) for item in before.items}
+    for column in node.find_all(exp.Column):
+        tables = [table for table in before.stage.scope.tables if table.named(column.name)]
+        if not column.table and fold(column.name) in items and len(tables) == 1:
+            column.set("table", exp.to_identifier(tables[0].alias, quoted=True))
 
 
 def _read_order_key(node: exp.Expr, stage: QueryStage, before: Sorted) -> Expr:
