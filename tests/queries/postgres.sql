@@ -100,7 +100,7 @@ SELECT array_to_string(ARRAY[k, 7, NULL], ',') AS a, array_to_string(ARRAY[name,
 
 SELECT ARRAY[k, 1] @> ARRAY[1] AS a, ARRAY[k, 1] && ARRAY[2, 1] AS b, (ARRAY[k, 2, 3])[2:3] AS c, ARRAY[1] <@ ARRAY[k, 1] AS d, string_to_array(name, 'n') AS e, regexp_split_to_array(name, '[an]') AS f, k || 'x' AS g FROM r
 
-SELECT at::timestamp AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo' AS a, at::timestamp AT TIME ZONE 'Asia/Tokyo' AT TIME ZONE 'Etc/GMT-2' AS b, timezone('Asia/Kolkata', at::timestamptz) AS c, date_trunc('day', at, 'Asia/Tokyo') AS d, (at::timestamptz + interval '1 day') AT TIME ZONE 'Asia/Tokyo' AS e, '\x1f'::bytea AS f, 'off'::boolean AS g, at::timestamptz(6) AS h FROM r
+SELECT at::timestamp AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo' AS a, at::timestamp AT TIME ZONE 'Etc/GMT-9' AT TIME ZONE 'Etc/GMT-2' AS b, timezone('Asia/Kolkata', at::timestamptz) AS c, (at::timestamptz + interval '1 day') AT TIME ZONE 'Asia/Tokyo' AS e, '\x1f'::bytea AS f, 'off'::boolean AS g, at::timestamptz(6) AS h FROM r
 
 SELECT substring(name FROM '[(]?(a)') AS a, substring(name FROM '[(]') AS b, name ~ 'a{,2}b' AS c, 'a{,2}b' ~ 'a{,2}b' AS d, name ~ '(?:a)(b)' AS e, substring(name FROM '(?:ab)?(.)b?') AS f, to_char(at, 'YYYYMMDD MM-MM') AS g, to_char(at, '') AS h FROM r
 
@@ -179,3 +179,9 @@ SELECT count(r.*) AS a, count(r) AS b, length('\x6162'::bytea) AS c FROM r
 SELECT k, string_agg(name, ',') AS a FROM (SELECT k, name, id FROM r ORDER BY id DESC, name COLLATE "C") q WHERE name IS NOT NULL GROUP BY k
 
 SELECT count(DISTINCT (k, n)) AS a, count(DISTINCT (k, name)) FILTER (WHERE ok) AS b FROM r GROUP BY day
+
+SELECT -k AS k, id, n, name FROM r ORDER BY k + 0 NULLS FIRST, id DESC, n, name, x, amount, day, at, ok LIMIT 3
+
+SELECT id, abs(k) AS k FROM r ORDER BY (k), id LIMIT 2
+
+SELECT name, sum(k) AS k FROM r GROUP BY name ORDER BY max(k) + 1, name LIMIT 2

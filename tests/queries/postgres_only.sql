@@ -147,3 +147,7 @@ SELECT id, generate_series(1, k) AS a, unnest(ARRAY[n, id]) AS b, count(*) OVER 
 SELECT k, unnest(array_agg(id ORDER BY id)) AS a, count(*) AS b FROM r GROUP BY k HAVING count(*) > 1
 
 SELECT id, EXISTS (SELECT generate_series(1, r.k)) AS a, EXISTS (SELECT generate_series(2, 1)) AS b FROM r WHERE k < 5
+
+SELECT id, (at + interval '240 days 14 hours')::timestamp AT TIME ZONE 'Europe/Paris' AS a, date_trunc('hour', at::timestamptz + interval '240 days 13 hours', 'Europe/Paris') AS b, date_trunc('day', at::timestamptz, 'Asia/Tokyo') AS c, (at + interval '30 days 14 hours')::timestamp AT TIME ZONE 'Europe/Paris' AS d FROM r
+
+SELECT DISTINCT ON (abs(k)) -k AS k, id, name FROM r ORDER BY abs(k), k, id, name

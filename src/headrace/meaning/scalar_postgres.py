@@ -13,6 +13,7 @@ from typing import Any
 from headrace.meaning.scalar_format import from_utc, to_utc
 from headrace.meaning.scalar_json import read_exactly, write_jsonb
 from headrace.meaning.scalar_number import EXACT, fit_decimal
+from headrace.meaning.scalar_time import TIMES_OF_DAY, date_trunc
 from headrace.meaning.scalar_to_char import number_to_char, time_to_char
 from headrace.model.errors import EvaluationError
 from headrace.model.types import Decimal, Value
@@ -107,8 +108,23 @@ def find_time_in_zone(instant: dt.datetime, zone: str) -> dt.datetime:
 
 
 def find_instant_in_zone(local: dt.datetime, zone: str) -> dt.datetime:
-    """`local AT TIME ZONE zone`, for a zone that each row has."""
-    return to_utc(local, name_region(zone))
+    """`local AT TIME ZONE zone`: the later of two instants, where Spark has the earlier one. A local time that the zone
+    skips counts as if it did not.
+    """
+    region = name_region(zone)
+    first, last = to_utc(local, region), to_utc(local.replace(fold=1), region)
+    return max(first, last) if from_utc(last, region) == local else first
+
+
+def cut_in_zone(unit: str, instant: dt.datetime, zone: str) -> dt.datetime:
+    """`date_trunc(unit, instant, zone)`: the hours that a clock shows twice are two."""
+    region = name_region(zone)
+    local = from_utc(instant, region)
+    cut = date_trunc(unit, local)
+    if cut is None:
+        raise EvaluationError(f"date_trunc: there is no unit '{unit[:100]}'")
+    is_short = unit.upper() in TIMES_OF_DAY
+    return instant - (local - cut) if is_short else find_instant_in_zone(cut, region)
 
 
 @functools.lru_cache(maxsize=1000)
@@ -137,6 +153,7 @@ def quote_json(text: str) -> str:
 
 POSTGRES: Mapping[str, Callable[..., Value]] = {
     "capitalise_words": capitalise_words,
+    "cut_in_zone": cut_in_zone,
     "instant_in_zone": find_instant_in_zone,
     "json_quoted": quote_json,
     "jsonb_joined": join_jsonb,

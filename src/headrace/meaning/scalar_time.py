@@ -74,10 +74,10 @@ def date_trunc(unit: str, time: dt.datetime) -> dt.datetime | None:
         case "DAY" | "DD":
             return midnight(time)
         case name:
-            return _floor(time, _STEPS[name]) if name in _STEPS else None
+            return _floor(time, TIMES_OF_DAY[name]) if name in TIMES_OF_DAY else None
 
 
-_STEPS = {
+TIMES_OF_DAY = {
     "HOUR": dt.timedelta(hours=1),
     "MINUTE": dt.timedelta(minutes=1),
     "SECOND": dt.timedelta(seconds=1),

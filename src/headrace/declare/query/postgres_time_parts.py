@@ -203,10 +203,8 @@ def _format_time(value: exp.Expr, written: str) -> exp.Expr:
 
 
 def _truncate_time(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
-    if len(arguments) == 3:
-        unit, value, zone = arguments
-        return truncate_in_zone(unit, value, zone, type_of)
-    unit, value = take("date_trunc", arguments, 2)
+    zone = arguments[2] if len(arguments) == 3 else None
+    unit, value = take("date_trunc", arguments[:2] if zone is not None else arguments, 2)
     if write_span(value, type_of) is not None:
         raise NotMaintained("function: date_trunc of an interval", "take its parts: extract(hour FROM x)")
     name = constant_text(unit, "function: date_trunc to a unit that changes").lower()
@@ -214,7 +212,7 @@ def _truncate_time(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
         hint = "truncate to the year, and keep (extract(year FROM x) / 10)::int beside it"
         raise NotMaintained(f"function: date_trunc to a {name}", hint)
     name = {"milliseconds": "millisecond", "microseconds": "microsecond"}.get(name, name)
-    return make_call("date_trunc", make_text(name), value)
+    return make_call("date_trunc", make_text(name), value) if zone is None else truncate_in_zone(name, value, zone)
 
 
 TIME_CALLS: Mapping[str, ConvertCall] = {

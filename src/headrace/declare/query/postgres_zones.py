@@ -25,23 +25,26 @@ _ZONES = {zone.casefold(): zone for zone in zoneinfo.available_timezones()}
 
 def convert_zone(node: exp.AtTimeZone, type_of: TypeOf) -> exp.Expr:
     written = node.args["zone"].unnest()
-    is_constant = isinstance(written, exp.Literal) and written.is_string
-    zone = _read_zone(written.name) if is_constant else None
+    zone = _read_constant(written)
     if zone is not None and zone.upper() in UTC_NAMES:
         return make_cast(node.this, "TIMESTAMP")
     match find_origin_type(node.this, type_of):
+        case OriginType.TIMESTAMPTZ if zone is not None:
+            return make_call("from_utc_timestamp", node.this, make_text(zone))
         case OriginType.TIMESTAMPTZ:
-            return _convert(node.this, zone, written, "from_utc_timestamp", "time_in_zone")
+            return make_call("time_in_zone", node.this, written)
+        case OriginType.TIMESTAMP if zone is not None and zone.startswith("Etc/"):
+            return make_call("to_utc_timestamp", node.this, make_text(zone))
         case OriginType.TIMESTAMP:
-            return _convert(node.this, zone, written, "to_utc_timestamp", "instant_in_zone")
-    words = f"'{zone}'" if is_constant else "zone"
+            return make_call("instant_in_zone", node.this, written)
+    words = "zone" if zone is None else f"'{zone}'"
     hint = f"say which it is: x::timestamptz AT TIME ZONE {words}, or x::timestamp; or give the type in `columns:`"
     raise NotMaintained("expression: AT TIME ZONE of a column", hint)
 
 
-def _convert(time: exp.Expr, zone: str | None, written: exp.Expr, constant: str, changing: str) -> exp.Expr:
-    """A zone that changes from row to row is read by PostgreSQL's rules, not by Spark's."""
-    return make_call(changing, time, written) if zone is None else make_call(constant, time, make_text(zone))
+def _read_constant(zone: exp.Expr) -> str | None:
+    """The name of a zone; None of one that changes from row to row, which is read by PostgreSQL's rules."""
+    return _read_zone(zone.name) if isinstance(zone, exp.Literal) and zone.is_string else None
 
 
 def call_timezone(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -50,12 +53,13 @@ def call_timezone(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     return convert_zone(exp.AtTimeZone(this=value, zone=zone), type_of)
 
 
-def truncate_in_zone(unit: exp.Expr, value: exp.Expr, zone: exp.Expr, type_of: TypeOf) -> exp.Expr:
+def truncate_in_zone(unit: str, value: exp.Expr, zone: exp.Expr) -> exp.Expr:
     """`date_trunc(unit, x, zone)`: cut in local time, and an instant again."""
-    instant = exp.Cast(this=value, to=exp.DataType.build("timestamptz", dialect="postgres"))
-    local = exp.AtTimeZone(this=instant, zone=zone)
-    cut = exp.Anonymous(this="date_trunc", expressions=[unit, local])
-    return convert_zone(exp.AtTimeZone(this=cut, zone=zone.copy()), type_of)
+    written = zone.unnest()
+    constant = _read_constant(written)
+    if constant is not None and constant.upper() in UTC_NAMES:
+        return make_call("date_trunc", make_text(unit), value)
+    return make_call("cut_in_zone", make_text(unit), value, written)
 
 
 def _read_zone(zone: str) -> str:
