@@ -19,12 +19,13 @@ from headrace.app.planning import plan_project
 from headrace.declare.read import read_project
 from headrace.declare.sql import read_query
 from headrace.meaning.deltas import delta
-from headrace.model.catalogue import Catalogue, Refusal
+from headrace.model.catalogue import Catalogue, Refusal, SourceColumn
 from headrace.model.errors import UnsupportedSql, WireError
 from headrace.model.expr import TRUE, Call, Expr, Literal
+from headrace.model.origin_types import Enumeration, OriginType
 from headrace.model.plan import Plan, PlanOptions
 from headrace.model.relation import Filter, Scan, stamps_of
-from headrace.model.types import BOOLEAN, DOUBLE, NULL, Array
+from headrace.model.types import BOOLEAN, DOUBLE, NULL, STRING, Array
 from headrace.model.wire import FORMAT, read_wire, write_wire
 from headrace.model.wire_forms import nouns
 from headrace.plan.canonical.blocks import blocks_of
@@ -65,12 +66,18 @@ def test_a_project_that_says_everything_comes_back(tmp_path):
     views = {
         "nearby_tweets": "SELECT * FROM curloc ORDER BY lat",
         "nearby_friends": "SELECT * FROM people",
-        "drawn": "SELECT tid, rand() AS a FROM curloc",
+        "ranked": "SELECT tid, rand() AS a FROM curloc",
     }
     found = read_project(write_project(tmp_path, text, **views), {"US_DSN": "", "EU_DSN": ""})
     assert found.feeds and found.devices and found.templates and found.functions and found.views["nearby_tweets"].notes
-    assert isinstance(found.views["drawn"].query, Refusal)
+    assert isinstance(found.views["ranked"].query, Refusal)
     assert comes_back(found) == found
+
+
+@pytest.mark.parametrize("origin", [None, OriginType.TEXT, Enumeration(("low", "high"))])
+def test_what_postgresql_calls_the_type_of_a_column_comes_back(origin):
+    column = SourceColumn("level", STRING, origin_type=origin)
+    assert comes_back(column) == column
 
 
 def test_the_plan_of_25_contracts_comes_back():

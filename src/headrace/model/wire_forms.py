@@ -226,14 +226,31 @@ def _noun(kinds: tuple[type, ...]) -> Form:
     return Form(write, read, lambda value: (value,))
 
 
+def _enum_or_noun(kind: type[Enum], nouns: tuple[type, ...]) -> Form:
+    """Text is a member, and a number that of a noun."""
+    member, noun = _enum(kind), _noun(nouns)
+
+    def read(written: Json, before: Sequence[object]) -> object:
+        return (member if isinstance(written, str) else noun).read(written, before)
+
+    def write(value: object, places: Places) -> Json:
+        return (member if isinstance(value, kind) else noun).write(value, places)
+
+    return Form(write, read, lambda value: () if isinstance(value, kind) else (value,))
+
+
 def _union(options: tuple[Any, ...]) -> Form:
-    """The form of a union of nouns, or of plain kinds; either may be None as well.
+    """The form of a union of nouns, with an enum or without, or of plain kinds; either may be None as well.
 
     Numbers would be taken for entries beside nouns.
     """
     some = tuple(option for option in options if option is not types.NoneType)
-    if all(is_dataclass(option) for option in some):
+    held: tuple[type, ...] = tuple(option for option in some if isinstance(option, type) and is_dataclass(option))
+    enums = [option for option in some if isinstance(option, type) and issubclass(option, Enum)]
+    if len(held) == len(some):
         form = _noun(some)
+    elif held and len(enums) == 1 and len(held) + 1 == len(some):
+        form = _enum_or_noun(enums[0], held)
     elif len(some) == 1:
         form = form_of(some[0])
     else:
