@@ -151,3 +151,9 @@ SELECT k IN (SELECT k FROM s) AS a, (SELECT count(*) FROM s WHERE s.k = r.k) AS 
 SELECT id, (WITH w AS (SELECT * FROM s WHERE s.k = r.k) SELECT count(*) FROM w a JOIN w b ON a.n = b.n) AS c FROM r
 
 SELECT id, n IN (SELECT r.k + s.k FROM s) AS a, ok OR k IN (SELECT r.k FROM s WHERE s.n > r.n) AS b FROM r
+
+SELECT v.c, count(*) AS n FROM (SELECT x.id, y.k FROM r x FULL JOIN r y ON x.k = y.id) a JOIN LATERAL (SELECT a.id AS c UNION ALL SELECT a.k) v ON TRUE GROUP BY v.c
+
+SELECT id FROM r WHERE n IN (SELECT sum(s.k) FROM s GROUP BY r.n)
+
+SELECT id, (SELECT max(q.c) FROM (SELECT r.k AS a, count(*) AS c FROM s GROUP BY r.k, s.k UNION ALL SELECT 1, r.n FROM t) q) AS m FROM r

@@ -215,7 +215,9 @@ class Search:
         every = np.ones(len(made), dtype=bool)
         # What lives filtered already is as raw as anything else only if this core filters it further.
         raw = made.raw if self.supplies[bit].unfiltered is not None and self.core.is_whole(bit) else every
-        return self._with_standing(bit, replace(made, raw=raw, recipes=recipes))
+        # What aliases of other blocks share has bits of those blocks.
+        labels = replace(made.labels, owned=np.zeros_like(made.labels.owned))
+        return self._with_standing(bit, replace(made, raw=raw, labels=labels, recipes=recipes))
 
     def _find_captured(self, bit: int) -> Deltas:
         capture = self.terrain.capture(self.supplies[bit].origin)
