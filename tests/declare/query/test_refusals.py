@@ -122,6 +122,7 @@ REFUSED = [
     ("table function: inline", "SELECT id FROM orders LATERAL VIEW »inline(note) e AS f"),
     ("table function: sql_keywords", "SELECT keyword FROM »sql_keywords()"),
     ("table function: rows from", "SELECT c FROM ROWS FROM (»generate_series(1, 3)) AS t(c)"),
+    ("clause: SELECT without columns", "SELECT »* EXCEPT (id) FROM (SELECT id FROM orders)"),
     ("table sample", "SELECT id FROM orders TABLESAMPLE (»10 PERCENT)"),
     ("time travel", "SELECT id FROM orders VERSION AS OF »1"),
     (

@@ -177,10 +177,15 @@ class _Domain:
         fields = (Output(field.name, Column(field.name, field.type)) for field in fields_of(join))
         return Projection(joined, (*either, *fields))
 
+    def _rename_outer(self, key: Output) -> Output:
+        """A key that is an outer column has its name, which is one of the rows around; it is read as the domain's."""
+        name = self.environment.books.fresh(f"{self.environment.path}{key.name}")
+        return replace(key, name=name) if key.name in self.columns else key
+
     def _aggregate(self, relation: Aggregate) -> Relation:
         below = with_expressions(replace(relation, input=self.bind(relation.input)), self._bound)
         assert isinstance(below, Aggregate), "an operator stays what it is"
-        grouped = replace(below, keys=(*self._outputs(), *below.keys))
+        grouped = replace(below, keys=(*self._outputs(), *map(self._rename_outer, below.keys)))
         if relation.keys:
             return grouped
         # Without keys there is a row also where there are no rows to aggregate.
