@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from bench.sql_collection import Case, Written, read_collection
 from headrace.declare.query.scope import fold
 from headrace.declare.recompute import FullViewReader
 from headrace.declare.sql import ViewText, find_mentioned, read_views
-from headrace.model.catalogue import Refusal, View
+from headrace.model.catalogue import Refusal, Source, View
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError
 from headrace.model.full_query import FullQuery
@@ -48,16 +48,27 @@ class Judged:
 def judge(case: Case, dialect: SqlDialect) -> Judged:
     texts = {name: _as_text(query, dialect) for name, query in _mentioned(case, dialect).items()}
     name, place = case.query.name, case.query.file
-    views, problems = read_views(texts, case.tables, {})
+    tables = _with_schemas(texts.values(), case)
+    views, problems = read_views(texts, tables, {})
     view = views.get(name)
     if view is None:
         words = dict.fromkeys(_plain(problem.message) for problem in problems)
         return Judged(place, Outcome.MISTAKE, tuple(words) or ("reads a view with mistakes",))
     if not isinstance(view.query, Refusal):
         return Judged(place, Outcome.INCREMENTAL)
-    in_full = _is_recomputed(FullViewReader(texts, case.tables, {}), view)
+    in_full = _is_recomputed(FullViewReader(texts, tables, {}), view)
     words = dict.fromkeys(_words(problem.message) for problem in view.query.problems)
     return Judged(place, Outcome.FULL if in_full else Outcome.REFUSED, tuple(words))
+
+
+def _with_schemas(texts: Iterable[ViewText], case: Case) -> Mapping[str, Source]:
+    """The tables, also by the names that queries give them: `raw.orders` is `orders`, wherever that was created."""
+    tables = dict(case.tables)
+    for name in (name for text in texts for name in find_mentioned(text)):
+        own = fold(name.rpartition(".")[2])
+        if "." in name and own in case.tables and fold(name) not in map(fold, tables):
+            tables[name] = replace(case.tables[own], name=name)
+    return tables
 
 
 def _is_recomputed(reader: FullViewReader, view: View) -> bool:

@@ -242,6 +242,18 @@ ALIKE = {
         "SELECT date_trunc('month', day)::date AS a, min_by(n, at) AS b FROM r GROUP BY 1"
     ),
     "SELECT arg_max(id, n) AS a, arg_min(id, n) AS b FROM r": "SELECT max_by(id, n) AS a, min_by(id, n) AS b FROM r",
+    "SELECT argmax(id, n) AS a, countif(ok) AS b, list(id ORDER BY id) AS c, favg(x) AS d FROM r": (
+        "SELECT max_by(id, n) AS a, count_if(ok) AS b, array_agg(id ORDER BY id) AS c, avg(x) AS d FROM r"
+    ),
+    "SELECT quantile_cont(n, 0.25) FILTER (WHERE ok) AS a, approx_percentile(0.5, 0.01) WITHIN GROUP (ORDER BY k) AS b "
+    "FROM r": (
+        "SELECT percentile_cont(0.25) WITHIN GROUP (ORDER BY n) FILTER (WHERE ok) AS a, "
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY k) AS b FROM r"
+    ),
+    "SELECT float8(k) AS a, int4(amount) AS b, first(n ORDER BY id) AS c, NULL AS d FROM r GROUP BY k, amount": (
+        "SELECT k::float8 AS a, amount::int AS b, (array_agg(n ORDER BY id))[1] AS c, NULL::text AS d FROM r "
+        "GROUP BY k, amount"
+    ),
     "SELECT last_value(n ORDER BY id, at) AS a FROM r": (
         "SELECT (array_agg(n ORDER BY id DESC NULLS FIRST, at DESC NULLS FIRST))[1] AS a FROM r"
     ),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from headrace.declare.query import operators
 from headrace.declare.query.answer import Answers
 from headrace.declare.query.environment import Books, BrokenView, Declared, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.expressions import read_condition, read_value
@@ -33,7 +34,7 @@ from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
 from headrace.model.expr import Column, Expr, rename_columns
 from headrace.model.relation import Projection, Relation, fields_of
-from headrace.model.types import Type
+from headrace.model.types import NULL, STRING, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +298,7 @@ def _name_columns(rows: Rows, tree: exp.Query, environment: Environment) -> Rela
     """The rows with the columns of the result, by their names."""
     nodes = tree.selects if len(tree.selects) == len(rows.columns) else [tree] * len(rows.columns)
     items = [
-        SelectItem(column.name, column.value, node, column.origin_type)
+        SelectItem(column.name, _give_type(column.value, environment), node, column.origin_type)
         for column, node in zip(rows.columns, nodes, strict=True)
     ]
     if not items and rows.complete and not environment.report.errors:
@@ -308,6 +309,12 @@ def _name_columns(rows: Rows, tree: exp.Query, environment: Environment) -> Rela
     if [(output.name, output.expr) for output in made] == fields:
         return rows.relation
     return Projection(rows.relation, made)
+
+
+def _give_type(value: Expr, environment: Environment) -> Expr:
+    """NULL by itself is text, as in PostgreSQL."""
+    is_text = value.type == NULL and environment.text.dialect is SqlDialect.POSTGRES
+    return operators.convert(value, STRING) if is_text else value
 
 
 def _tell_apart(items: list[SelectItem], environment: Environment) -> list[SelectItem]:

@@ -13,6 +13,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
 from headrace.declare.query.postgres_building import spread_lists
+from headrace.declare.query.postgres_kin import write_kin
 from headrace.declare.query.postgres_records import keep_order_of_lists, spread_records
 from headrace.declare.query.postgres_tree import name_functions, spread_fractions, spread_rows
 
@@ -80,6 +81,7 @@ def tidy_postgres(tree: exp.Expr) -> exp.Expr:
     spread_records(tree)
     keep_order_of_lists(tree)
     spread_lists(tree)
+    write_kin(tree)
     name_functions(tree)
     spread_rows(tree)
     spread_fractions(tree)

@@ -76,6 +76,15 @@ def _take_fraction(whole: exp.Expr, fraction: exp.Expr) -> exp.Expr:
 _OTHER_NAMES = {
     ("arg_max", 2): "max_by",
     ("arg_min", 2): "min_by",
+    ("argmax", 2): "max_by",
+    ("argmin", 2): "min_by",
+    ("countif", 1): "count_if",
+    ("favg", 1): "avg",
+    ("fsum", 1): "sum",
+    ("kahan_sum", 1): "sum",
+    ("list", 1): "array_agg",
+    ("list_agg", 1): "array_agg",
+    ("proctime", 0): "now",
     ("first", 2): "min_by",
     ("json_object_keys", 1): "jsonb_object_keys",
     ("last", 2): "max_by",
@@ -99,8 +108,11 @@ def name_functions(tree: exp.Expr) -> None:
             and isinstance(call.expressions[0], exp.Literal)
         ):
             call.set("expressions", [exp.var(call.expressions[0].name), *call.expressions[1:]])
-        elif call.name.lower() in ("first_value", "last_value") and not isinstance(call.parent, exp.Window):
+        elif call.name.lower() in _ENDS and not isinstance(call.parent, exp.Window):
             _take_end(call)
+
+
+_ENDS = ("first", "first_value", "last", "last_value")
 
 
 def _take_end(call: exp.Anonymous) -> None:
@@ -108,7 +120,7 @@ def _take_end(call: exp.Anonymous) -> None:
     order = call.expressions[0] if len(call.expressions) == 1 else None
     if not isinstance(order, exp.Order):
         return
-    if call.name.lower() == "last_value":
+    if call.name.lower().startswith("last"):
         for key in order.expressions:
             key.set("desc", not key.args.get("desc"))
             key.set("nulls_first", not key.args.get("nulls_first"))

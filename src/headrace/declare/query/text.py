@@ -18,6 +18,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
+from headrace.declare.query.fraction_lists import spread_fraction_lists
 from headrace.declare.query.postgres_text import PostgresReader, PostgresText, keep_interval, tidy_postgres
 from headrace.declare.query.regressions import write_regressions
 from headrace.declare.query.spark_signs import SignReader
@@ -129,7 +130,7 @@ def parse_query(text: Text) -> exp.Query:
     tree = write_group_windows(name_window_tables(tree))
     if not isinstance(tree, exp.Query):
         raise _mistake(text, tokens[0].start, "this is not a query", 'a view is one query: "SELECT ... FROM ..."')
-    return write_regressions(tree)
+    return spread_fraction_lists(write_regressions(tree))
 
 
 def parse_condition(text: Text) -> exp.Expr:

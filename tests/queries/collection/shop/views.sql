@@ -11,3 +11,6 @@ SELECT FROM WHERE;
 DROP TABLE orders;
 CREATE TABLE orders (nr int);
 SELECT nr FROM orders;
+
+-- A table by the name of a schema that nobody created here.
+SELECT count(*) AS n FROM raw.orders WHERE nr > 1;
