@@ -301,9 +301,10 @@ def _name_columns(rows: Rows, tree: exp.Query, environment: Environment) -> Rela
         SelectItem(column.name, _give_type(column.value, environment), node, column.origin_type)
         for column, node in zip(rows.columns, nodes, strict=True)
     ]
-    if not items and rows.complete and not environment.report.errors:
+    report = environment.report
+    if not items and rows.complete and not (report.errors or report.refusals):
         hint = "select a column, or a constant"
-        environment.report.refuse("clause: SELECT without columns", environment.at(tree), hint)
+        report.refuse("clause: SELECT without columns", environment.at(tree), hint)
     made = outputs(_tell_apart(items, environment), environment)
     fields = [(field.name, Column(field.name, field.type)) for field in fields_of(rows.relation)]
     if [(output.name, output.expr) for output in made] == fields:
