@@ -179,7 +179,6 @@ WITHOUT_WORDS = {
     "SELECT max(k) OVER w AS a FROM r WINDOW w AS (ORDER BY id ROWS 1 PRECEDING EXCLUDE TIES)": "exclude ties",
     "SELECT id FROM r WHERE (at, at) OVERLAPS (at, at)": "OVERLAPS",
     "SELECT sum(DISTINCT k) OVER (PARTITION BY id) AS a FROM r": "sum of distinct values",
-    "SELECT id FROM r FOR UPDATE": "FOR UPDATE",
 }
 
 
@@ -242,6 +241,9 @@ ALIKE = {
         "SELECT date_trunc('month', day)::date AS a, min_by(n, at) AS b FROM r GROUP BY 1"
     ),
     "SELECT arg_max(id, n) AS a, arg_min(id, n) AS b FROM r": "SELECT max_by(id, n) AS a, min_by(id, n) AS b FROM r",
+    "SELECT * REPLACE (upper(label) AS label, k + 1 AS k) RENAME (n AS other) FROM s FOR UPDATE": (
+        "SELECT k + 1 AS k, n AS other, price, upper(label) AS label, at FROM s"
+    ),
     "SELECT argmax(id, n) AS a, countif(ok) AS b, list(id ORDER BY id) AS c, favg(x) AS d FROM r": (
         "SELECT max_by(id, n) AS a, count_if(ok) AS b, array_agg(id ORDER BY id) AS c, avg(x) AS d FROM r"
     ),

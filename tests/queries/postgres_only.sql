@@ -140,7 +140,7 @@ SELECT id, sum(k) OVER (ORDER BY n GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) A
 
 SELECT r.id, s.label, s.n FROM r LEFT JOIN s ON r.k = s.k AND s.n IN (SELECT k FROM t) AND r.n > (SELECT min(k) FROM t WHERE t.k < r.k)
 
-SELECT r.id, s.label FROM r RIGHT JOIN s ON r.k = s.k AND NOT EXISTS (SELECT 1 FROM t WHERE t.k = r.n) AND s.n NOT IN (SELECT n FROM s)
+SELECT r.id, s.label, row_number() OVER () > 0 AS a FROM r RIGHT JOIN s ON r.k = s.k AND NOT EXISTS (SELECT 1 FROM t WHERE t.k = r.n) AND s.n NOT IN (SELECT n FROM s)
 
 SELECT id, generate_series(1, k) AS a, unnest(ARRAY[n, id]) AS b, count(*) OVER (PARTITION BY ok) AS c FROM r WHERE k < 5
 

@@ -32,7 +32,6 @@ REFUSED = [
     ("expression: AT TIME ZONE", "SELECT »placed AT TIME ZONE 'CET' AS x FROM orders"),
     ("expression: BETWEEN SYMMETRIC", "SELECT id FROM orders WHERE »id BETWEEN SYMMETRIC 3 AND 1"),
     ("expression: parameter", "SELECT id FROM orders WHERE »id = ?"),
-    ("clause: FOR UPDATE", "SELECT »id FROM orders FOR UPDATE"),
     ("clause: FETCH", "SELECT id FROM orders ORDER BY id FETCH FIRST »2 ROWS ONLY"),
     ("clause: FETCH ... WITH TIES", "SELECT id FROM orders ORDER BY id FETCH FIRST »2 ROWS WITH TIES"),
     ("clause: FETCH ... PERCENT", "SELECT id FROM orders ORDER BY id FETCH FIRST »2 PERCENT ROWS ONLY"),

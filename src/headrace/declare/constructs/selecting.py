@@ -8,6 +8,14 @@ SELECTING = (
     Construct("`*`, `t.*`", "SELECT o.*, c.name FROM orders o JOIN customers c ON c.id = o.customer", NOTHING, ONE_ROW),
     Construct("`* EXCEPT (...)`", "SELECT * EXCEPT (weight, placed) FROM orders", NOTHING, ONE_ROW),
     Construct(
+        "`* REPLACE (... AS c)`, `* RENAME (c AS d)`",
+        "SELECT * REPLACE (upper(status) AS status) RENAME (weight AS kilos) FROM orders",
+        NOTHING,
+        ONE_ROW,
+        in_spark="SELECT id, customer, total, quantity, weight AS kilos, upper(status) AS status, day, placed, paid "
+        "FROM orders",
+    ),
+    Construct(
         "aliases that later items use",
         "SELECT total * 2 AS doubled, doubled + 1 AS more FROM orders",
         NOTHING,

@@ -85,8 +85,10 @@ def _table(node: exp.Column, stage: QueryStage) -> tuple[Visible, ...]:
 def _expand_star(
     star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage: QueryStage
 ) -> Iterator[SelectItem]:
-    if any(star.args.get(part) for part in ("replace", "rename", "ilike")):
-        raise NotMaintained("clause: * with replace or rename")
+    if star.args.get("ilike"):
+        raise NotMaintained("clause: * with ilike")
+    replaced = {fold(part.alias): part for part in star.args.get("replace") or ()}
+    renamed = {fold(part.this.name): str(part.alias) for part in star.args.get("rename") or ()}
     left_out = {fold(column.name): column for column in star.args.get("except_") or ()}
     for name, column in left_out.items():
         plain = isinstance(column, exp.Identifier) or (isinstance(column, exp.Column) and not column.table)
@@ -94,10 +96,18 @@ def _expand_star(
         if not known and stage.scope.complete:
             near = nearest_name(column.name, [visible.name for visible in columns])
             stage.environment.error(f'column "{column.name}" does not exist', column, near)
+    for name in (*replaced, *renamed):
+        if stage.scope.complete and name not in {fold(visible.name) for visible in columns}:
+            near = nearest_name(name, [visible.name for visible in columns])
+            stage.environment.error(f'column "{name}" does not exist', node, near)
     for visible in columns:
-        if fold(visible.name) not in left_out:
+        name = fold(visible.name)
+        if name in replaced:
+            written = replaced[name].this
+            yield SelectItem(visible.name, read_value(written, stage), node, _find_origin_type(written, stage))
+        elif name not in left_out:
             value = check_expression(node, stage, partial(stage.finished, visible.value))
-            yield SelectItem(visible.name, value, node, visible.origin_type)
+            yield SelectItem(renamed.get(name, visible.name), value, node, visible.origin_type)
 
 
 def _find_origin_type(node: exp.Expr, stage: QueryStage) -> ColumnOrigin | None:

@@ -31,13 +31,15 @@ from headrace.model.relation import Aggregate, Distinct, Projection, Ranking, Re
 
 _CLAUSES = (
     *("with_", "expressions", "hint", "distinct", "from_", "joins", "where", "group", "having", "qualify"),
-    *("windows", "order", "limit", "offset", "laterals"),
+    *("windows", "order", "limit", "offset", "laterals", "locks"),
 )
 
 
 def read_select(node: exp.Select, environment: Environment, outer: QueryStage | None, purpose: Purpose) -> Rows:
     """The rows of a SELECT and its columns as expressions over them."""
     refuse_clauses(node, environment, *_CLAUSES)
+    if node.args.get("locks"):
+        environment.report.note("a view locks no rows: FOR UPDATE and its kin are left out", environment.at(node))
     move_subqueries(node)
     core = _read_rows(node, environment, outer)
     stage = QueryStage(
