@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -41,6 +44,7 @@ class SlowLink:
     folder: Path
     environment: dict[str, str]
     relay: Relay
+    files: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def headrace(self, *words: str) -> str:
@@ -52,6 +56,17 @@ class SlowLink:
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.headrace("status", str(self.folder), "--json"))
         return found
+
+    def site_status(self, site: str) -> dict[str, Any]:
+        """What a site wrote down last, as `status` reads it."""
+        found: dict[str, Any] = json.loads(self._file_of(site, "status.json").read_bytes())
+        return found
+
+    def read_log(self, site: str) -> str:
+        return self._file_of(site, "service.log").read_text()
+
+    def _file_of(self, site: str, name: str) -> Path:
+        return self.folder / ".headrace" / "sites" / site / ".headrace" / name
 
     def link(self) -> dict[str, Any]:
         found = (one for one in self.status()["links"] if (one["from"], one["to"]) == ("us", "eu"))
@@ -74,6 +89,33 @@ class SlowLink:
 
         threading.Thread(target=change, daemon=True).start()
 
+    def write_posts(self, number: int, posts: int) -> None:
+        """One more file of posts, which cannot be compressed."""
+        now, first = datetime.datetime.now(datetime.UTC).isoformat(), number * posts
+        bodies = (base64.b64encode(random.randbytes(BODY // 2)).decode() for _ in range(posts))
+        rows = [{"pid": first + one, "ts": now, "kind": one % 7, "body": body} for one, body in enumerate(bodies)]
+        beside = self.folder / "posts" / f"{number:05}.tmp"
+        beside.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        beside.rename(beside.with_suffix(".jsonl"))
+
+    @contextmanager
+    def writing_posts(self, posts: int) -> Iterator[None]:
+        """Adds a file every quarter of a second, after the first; `files` says how many there are."""
+        ended = threading.Event()
+
+        def write() -> None:
+            while not ended.wait(0.25):
+                self.files += 1
+                self.write_posts(self.files - 1, posts)
+
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
     def stop(self) -> None:
         self._stop.set()
         self.headrace("down", str(self.folder))
@@ -89,6 +131,43 @@ def open_slow_link(folder: Path, dsn: str, bandwidth: str, rows_s: float) -> Ite
         session.execute(TABLE.format(body=BODY, posts=POSTS).encode())
     with Relay(("127.0.0.1", 0)) as relay:
         made = SlowLink(folder, {**os.environ, "US_DSN": dsn}, relay)
+        made.headrace("up", str(folder), "--sites=processes", "--engine=local", "--detach")
+        try:
+            _lead_through(folder, relay)
+            yield made
+        finally:
+            made.stop()
+
+
+FILES = """
+project: posts
+sites: {{us: {{cpu: 9 $/core-hour, disk_capacity: {room}}}, eu: {{cpu: 0.01 $/core-hour}}}}
+links: [{{between: [us, eu], bandwidth: 10 Mbps, latency: 1 ms, price: 0.0001 $/GB}}]
+sources:
+  posts:
+    kind: stream
+    at: us
+    time: ts
+    retention: 1 h
+    rate: 25 /s
+    columns: {{pid: bigint, ts: timestamp, kind: {{type: bigint, distinct: 7}}, body: {{type: string, width: 4000}}}}
+    files: {{path: "{folder}/posts", format: jsonl}}
+contracts:
+  copied: {{view: copied, at: eu, freshness: streaming}}
+"""
+COPIED = "SELECT pid, kind, body FROM posts"
+"""Whatever the plan, all bytes of posts cross the link."""
+
+
+@contextmanager
+def open_slow_files(folder: Path, room: str) -> Iterator[SlowLink]:
+    """As above, but posts arise in files; `us` has so much room for changes."""
+    (folder / "views").mkdir(parents=True)
+    (folder / "posts").mkdir()
+    (folder / "views" / "copied.sql").write_text(COPIED)
+    (folder / "headrace.yml").write_text(FILES.format(room=room, folder=folder))
+    with Relay(("127.0.0.1", 0)) as relay:
+        made = SlowLink(folder, {**os.environ}, relay)
         made.headrace("up", str(folder), "--sites=processes", "--engine=local", "--detach")
         try:
             _lead_through(folder, relay)

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from headrace.model.types import BIGINT
 from headrace.run.ports import Ledger, Store
 from headrace.run.source_port import CaptureProcess, CaptureTask, SourceCapture
 from headrace.site.deadline import Deadline
 from headrace.site.folder import Folder
 from headrace.site.sources.captures import LASTED_S, Captures, RunningCapture
-from headrace.site.sources.troubles import find_held_up_sources, report_source_troubles
+from headrace.site.sources.troubles import HELD_BACK, find_held_up_sources, report_source_troubles
 from headrace.site.troubles import Troubles
-from tests.connect.simulated_source import SimulatedTask
+from tests.connect.simulated_source import LISTS, SimulatedList, SimulatedTask
 
 
 @dataclass(frozen=True)
@@ -133,3 +134,27 @@ def test_a_capture_in_a_thread_is_tried_again_when_the_ledger_could_not_be_opene
     assert running.error is not None
     kept.rename(file)
     started.check_until(lambda: running.error == "KeyError: 'nothing'")
+
+
+def test_a_capture_in_a_thread_that_is_held_back_reads_nothing_until_it_is_not_any_more(started: Started) -> None:
+    LISTS["held"] = SimulatedList([(1,)])
+    running = started.add(SimulatedTask("users", "us", (("id", BIGINT),), "held"))
+    started.check_until(lambda: LISTS["held"].confirmed == 1)
+    started.captures.hold_back(frozenset({"users"}))
+    started.check_until(lambda: not running.is_alive)
+    LISTS["held"].rows.append((2,))
+    started.captures.check()
+    assert not running.is_alive and started.captures.find_held_back() == {"users"}
+    assert find_held_up_sources(started.ledger, started.captures) == {"users": HELD_BACK}
+    assert started.find_troubles() == {}, "whoever holds it back tells why"
+    started.captures.hold_back(frozenset())
+    started.check_until(lambda: LISTS["held"].confirmed == 2)
+    assert find_held_up_sources(started.ledger, started.captures) == {}
+
+
+def test_a_capture_in_a_process_goes_on_though_it_should_be_held_back(started: Started) -> None:
+    """A database keeps what nobody reads, until its disk is full."""
+    running = started.add(started.write_script("import sys; sys.stdin.read()"))
+    started.captures.hold_back(frozenset({"users"}))
+    started.captures.check()
+    assert running.is_alive and started.captures.find_held_back() == frozenset()

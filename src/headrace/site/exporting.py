@@ -24,6 +24,10 @@ APART_US = 2_000_000
 """Views over rows of several sites get to a time that all of them have: one may be behind another by a heartbeat."""
 LOOK_AT_LEAST_EVERY_S = 0.25
 """Where rounds push a copy they say when they have; whatever else may bring it forward is seen a little later."""
+ANSWERING_S, TAKING_S = 60.0, 300.0
+"""A site that has asked nothing for so long does not answer; one that has asked for no changes takes none. Questions
+wait behind changes on a full link, and over a slow one it is minutes until the changes that were asked for are there.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,10 @@ class Exporting:
     _carried: list[CarriedSources] = field(default_factory=list)
     _given_upto: dict[str, int] = field(default_factory=dict)
     """How far changes of each copy were given last."""
+    asked_s: dict[str, float] = field(default_factory=dict)
+    """When each other site has asked last how far it can be brought, by the monotonic clock."""
+    took_s: dict[str, float] = field(default_factory=dict)
+    """When each other site has asked last for changes."""
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this site is about to end: others hear of it."""
 
@@ -49,6 +57,7 @@ class Exporting:
         return self._exports().find_starts(site)
 
     def tell_reach(self, site: str) -> dict[str, int]:
+        self.asked_s[site] = time.monotonic()
         return self._exports().reach(site)
 
     def check_reader(self, copy: str, site: str, stays: Mapping[str, Stays]) -> None:
@@ -75,6 +84,7 @@ class Exporting:
         """What there is after a time. Waits for what was wished for, at most so many seconds."""
         exports, until = self._exports(), time.monotonic() + within_s
         reads = exports.find(copy).task.reads
+        self.took_s[exports.find(copy).site] = time.monotonic()
         if self._time_of(exports, reads) < wish.t:
             self.wish(copy, wish)
             while self._time_of(exports, reads) < wish.t and time.monotonic() < until:
@@ -110,6 +120,12 @@ class Exporting:
         exports = {} if engine is None else engine.program.exports
         answering = (name for name in wanted if name in exports and exports[name].site not in silent)
         return {name for name in answering if self._given_upto.get(name, NEVER) < wanted[name]}
+
+    def find_answering(self) -> frozenset[str]:
+        """Other sites that answer, and take changes."""
+        now_s = time.monotonic()
+        heard = (site for site, at_s in list(self.asked_s.items()) if now_s - at_s <= ANSWERING_S)
+        return frozenset(site for site in heard if now_s - self.took_s.get(site, now_s) <= TAKING_S)
 
     def note_pushed(self) -> None:
         """Something was pushed here: those who wait look whether it was what they wait for."""

@@ -18,6 +18,7 @@ from headrace.run.push.engine import Engine
 from headrace.site.accounts import Accounts
 from headrace.site.auditor import Auditor
 from headrace.site.gaps import Gaps, LargePieces
+from headrace.site.holding_sources import HoldingSources
 from headrace.site.journal import KEEP_FOR_S, KEEP_OTHER_BYTES, KEEP_ROUTINE_BYTES
 from headrace.site.mending import Mending
 from headrace.site.repairs import Repairs
@@ -66,6 +67,7 @@ class Housekeeping:
     repairs: Repairs
     mending: Mending
     unloaded: Unloaded
+    holding: HoldingSources
     clock: Callable[[], int]
     stop: threading.Event
     large: LargePieces = field(init=False)
@@ -114,6 +116,8 @@ class Housekeeping:
         """One piece of work. Returns the seconds until the next."""
         self.repairs.mend(kept.upkeep, kept.running)
         self.mending.try_again(kept.engine, kept.running)
+        site = kept.running.plan.site
+        self.holding.look(kept.upkeep, None if site is None else kept.running.budgets.get(site))
         began, rows = time.monotonic(), self.rounds.counts.rows
         is_time = rows != self._stepped_rows or began >= self._step_at
         done = kept.upkeep.step(self.large.may_start) if is_time else ()

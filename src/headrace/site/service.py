@@ -48,6 +48,7 @@ from headrace.site.feeds.served import OWN_STORE
 from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.given_contents import GivenContents
+from headrace.site.holding_sources import HoldingSources
 from headrace.site.housekeeping import Housekeeping
 from headrace.site.importing import YOUNG, Importing, SitePeer
 from headrace.site.journal import Journal
@@ -226,6 +227,7 @@ class Service:
             repairs=self.repairs,
             mending=Mending(self.loader, self.unloaded, self.deliveries, turns, stop),
             unloaded=self.unloaded,
+            holding=HoldingSources(self.captures, self.troubles, self.exporting.find_answering, self.clock),
             clock=self.clock,
             stop=stop,
         )

@@ -99,6 +99,12 @@ def retain(
     return _all_trims(held, staying, cut, now - keep, budgets)
 
 
+def count_needed(logs: Iterable[Log], readers: Iterable[ChangeReader]) -> int:
+    """Bytes of changes that stay if all go that nobody needs: what `retain` compares with the budget of a site."""
+    held = tuple(logs)
+    return _drop(held, _floors(held, readers), NEVER, 0)[1]
+
+
 def _all_trims(
     logs: list[Log], readers: list[ChangeReader], cut: list[str], keep_after: int, budgets: Mapping[str, int]
 ) -> Retention:

@@ -15,7 +15,7 @@ from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Commit, Edit, Log, Piece, PieceKind
 from headrace.model.notes import LogKeys, SourceLoading, note_keys, read_notes
 from headrace.run.capture.spool import SPOOL, spool_log
-from headrace.run.logs.garbage import KEEP_MICROSECONDS, ChangeReader, retain, sweep
+from headrace.run.logs.garbage import KEEP_MICROSECONDS, ChangeReader, count_needed, retain, sweep
 from headrace.run.logs.history import FILES, GatherItem, gathers_due
 from headrace.run.logs.merge import Merge, merge_all, merges_due, shards_wanted
 from headrace.run.logs.upkeep_work import ReplacedPieces, UpkeepItem
@@ -227,7 +227,30 @@ class Upkeep:
         Whoever calls forgets these readers, then trims again. In this order, so that no crash leaves a reader behind
         whose changes are gone.
         """
-        logs, waiting = self.engine.ledger.logs(), self.engine.waiting()
+        logs = self.engine.ledger.logs()
+        readers, spools = self._find_readers(logs), _find_spools(logs)
+        held = self._find_limited(logs)
+        decided = retain(held, readers, now, self.budgets, self.keep)
+        # What was captured is never given up: it cannot be computed again.
+        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep_captured)
+        for trim in (*(() if decided.cut_off else decided.trims), *captured.trims):
+            try:
+                self.engine.ledger.commit(self.engine.lease, Commit((trim.edit(logs[trim.log]),)))
+            except Conflict:
+                continue  # it moved on meanwhile: next time
+        return decided.cut_off
+
+    def count_needed(self) -> int:
+        """Bytes of changes that count against the budget of this site, and that somebody needs."""
+        logs = self.engine.ledger.logs()
+        return count_needed(self._find_limited(logs), self._find_readers(logs))
+
+    def _find_limited(self, logs: Mapping[str, Log]) -> list[Log]:
+        """The logs whose changes a budget limits."""
+        return [log for log in logs.values() if not log.name.startswith(SPOOL) and not self._is_all_contents(log)]
+
+    def _find_readers(self, logs: Mapping[str, Log]) -> list[ChangeReader]:
+        waiting = self.engine.waiting()
         readers = [
             ChangeReader(task.vertex, dict.fromkeys(task.reads, logs[task.vertex].t))
             for task in self.engine.program.tasks.values()
@@ -238,19 +261,7 @@ class Upkeep:
             for name, copy in self.engine.program.exports.items()
             if name in logs
         ]
-        readers += self._readings_under_way(logs)
-        spools = {name for name in logs if name.startswith(SPOOL)}
-        readers += self._readers_to_come(logs, spools)
-        held = (log for log in logs.values() if log.name not in spools and not self._is_all_contents(log))
-        decided = retain(held, readers, now, self.budgets, self.keep)
-        # What was captured is never given up: it cannot be computed again.
-        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep_captured)
-        for trim in (*(() if decided.cut_off else decided.trims), *captured.trims):
-            try:
-                self.engine.ledger.commit(self.engine.lease, Commit((trim.edit(logs[trim.log]),)))
-            except Conflict:
-                continue  # it moved on meanwhile: next time
-        return decided.cut_off
+        return [*readers, *self._readings_under_way(logs), *self._readers_to_come(logs, _find_spools(logs))]
 
     def _is_all_contents(self, log: Log) -> bool:
         """Whether all changes of a log are what it holds: it has no base yet."""
@@ -279,6 +290,10 @@ class Upkeep:
         self.unnamed = decided.unnamed_since
         # However long whoever wrote them stood still: what is committed from now on has its files, or is refused.
         return self.engine.ledger.delete_unnamed(decided.delete, self.engine.store.delete)
+
+
+def _find_spools(logs: Mapping[str, Log]) -> set[str]:
+    return {name for name in logs if name.startswith(SPOOL)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Captures:
         # audit for whoever loads. Nobody who has the turn to push takes it.
         self._turn = threading.Lock()
         self._ending = False
+        self._held_back: frozenset[str] = frozenset()
         self._seen: dict[str, StillSince] = {}
         self._seen_of: dict[str, subprocess.Popen[bytes] | None] = {}
 
@@ -129,13 +130,27 @@ class Captures:
         scratch = self.folder.capture(database.name)
         return connector_of(database.kind).make_task(database, sources, place, scratch)
 
+    def hold_back(self, sources: frozenset[str]) -> None:
+        """Captures none of these until they are not held back any more: what they tell meanwhile stays where it is, and
+        is read then. Captures in processes of their own go on, since their databases keep what nobody reads for ever.
+        """
+        self._held_back = sources
+
+    def find_held_back(self) -> frozenset[str]:
+        """Sources of which nothing is read because they are held back."""
+        held = (one.task.sources for one in list(self.running.values()) if self._is_held_back(one))
+        return frozenset().union(*held)
+
+    def _is_held_back(self, running: RunningCapture) -> bool:
+        return running.thread is not None and not running.task.sources.isdisjoint(self._held_back)
+
     def check(self) -> None:
         """Starts again what has ended."""
         with self._turn:
             for running in () if self._ending else self.running.values():
                 if running.process is not None:
                     self._look_at_process(running, running.process)
-                if not running.is_alive and time.monotonic() >= running.retry_at:
+                if not running.is_alive and time.monotonic() >= running.retry_at and not self._is_held_back(running):
                     self._start(running)
 
     def look_at_steps(self, ledger: Ledger) -> None:
@@ -203,7 +218,7 @@ class Captures:
     def _capture_here(self, running: RunningCapture, ledger: Ledger) -> None:
         capture = running.task.open(ledger, self.folder.store())
         try:
-            while not running.stop.wait(running.task.pause_s):
+            while not running.stop.wait(running.task.pause_s) and not self._is_held_back(running):
                 capture.step(STEP_S)
                 running.note_progress()
         finally:

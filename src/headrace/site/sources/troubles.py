@@ -23,6 +23,7 @@ STILL = (
     "`kill -CONT PID` if somebody suspended it; otherwise its database, or the disk, does not answer it. The service "
     "replaces it after a while"
 )
+HELD_BACK = "other sites have not taken what was read of it before"
 MEND_REREAD = "wait: its views are right again once it is read"
 MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` checks the database"
 
@@ -85,6 +86,7 @@ def _thread_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> I
 def find_held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
     """Sources of which nothing more comes now, and why: they were stopped, or their capture stands still."""
     found = {name: stopped.why for name, stopped in read_notes(ledger, SourceStopped).items()}
+    found = {**dict.fromkeys(captures.find_held_back(), HELD_BACK), **found}
     failing = read_notes(ledger, CaptureFailing)
     for name, running in list(captures.running.items()):
         still = None if running.still_since is None else "its capture stands still"
