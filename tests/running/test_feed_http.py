@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import psycopg
@@ -158,6 +159,14 @@ def test_a_pair_that_nobody_knows_has_no_reason(running: Any) -> None:
             answer = client.get(f"/feeds/home/why/{unknown}")
             assert answer.status_code == 404 and "does not follow" in answer.text
         assert client.get("/feeds/away/why/anna/bob").status_code == 404
+
+
+def test_why_takes_names_with_a_slash(running: Any) -> None:
+    social, service = running
+    with serving(social, service) as client:
+        plain, slash = (client.get(f"/why/{quote(f'home:anna<-{name}', safe='')}") for name in ("carl", "a/b"))
+        assert slash.status_code == plain.status_code
+        assert slash.text.replace("a/b", "carl") == plain.text
 
 
 def test_a_name_that_nobody_can_have_is_a_mistake_of_the_request_and_not_of_the_store(running: Any) -> None:

@@ -216,7 +216,9 @@ def _plan_routes(api: APIRouter, host: ServiceHost) -> None:
 
         return JSONResponse(plan_document(host.reader().plan))
 
-    @api.get("/why/{name}", responses=NAMES_SOMETHING, summary="Why a contract, view or vertex is planned as it is")
+    @api.get(
+        "/why/{name:path}", responses=NAMES_SOMETHING, summary="Why a contract, view or vertex is planned as it is"
+    )
     def why(name: str) -> JSONResponse:
         return JSONResponse(explain_name(host, name))
 
