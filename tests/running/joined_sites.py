@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.wire.client import WireAddress, WireClient, WireReply
 from headrace.connect.wire.contexts import IDENTITY_FOLDER, WireIdentity
-from headrace.model.log import Commit, Edit, PieceKind
+from headrace.model.log import Commit, Edit
 from headrace.run.compile.columns import serving_log
 from headrace.site.folder import Folder
 from headrace.site.process import SERVICE
@@ -31,6 +31,21 @@ END_WITHIN_S = 60.0
 
 class Ask(Protocol):
     def __call__(self, method: str, path: str, asked: Mapping[str, object] | None = None) -> WireReply: ...
+
+
+def lose_row(folder: Folder, contract: str) -> None:
+    """Takes a row out of the files of a view, with right checksums, while nobody runs it."""
+    reader = open_reader(folder)
+    with closing(reader.ledger) as ledger:
+        lease = ledger.acquire(SERVICE, this_holder(), 30.0)
+        (entry,) = (one for one in reader.plan.contracts if one.contract == contract)
+        log = ledger.logs()[serving_log(reader.program, entry)]
+        held = next(one for one in log.contents if one.rows)
+        rows = reader.store.read(log.site, held.stored).slice(1)
+        other = reader.store.write(log.site, rows, "other")
+        piece = other.as_piece(held.kind, held.after, held.upto, rows.num_rows)
+        ledger.commit(lease, Commit((Edit(log.name, log.t, log.t, (piece,), (held.file,)),)))
+        ledger.release(lease)
 
 
 @dataclass
@@ -81,17 +96,7 @@ class JoinedSites:
 
     def lose_row(self, site: str, contract: str) -> None:
         """Takes a row out of the files of a view, with right checksums, while the site's agent is stopped."""
-        reader = open_reader(Folder(self.folder(site)))
-        with closing(reader.ledger) as ledger:
-            lease = ledger.acquire(SERVICE, this_holder(), 30.0)
-            (entry,) = (one for one in reader.plan.contracts if one.contract == contract)
-            log = ledger.logs()[serving_log(reader.program, entry)]
-            base = next(one for one in log.of_kind(PieceKind.BASE) if one.rows)
-            rows = reader.store.read(log.site, base.stored).slice(1)
-            other = reader.store.write(log.site, rows, "other")
-            piece = other.as_piece(PieceKind.BASE, base.after, base.upto, rows.num_rows)
-            ledger.commit(lease, Commit((Edit(log.name, log.t, log.t, (piece,), (base.file,)),)))
-            ledger.release(lease)
+        lose_row(Folder(self.folder(site)), contract)
 
     def said(self, site: str) -> str:
         return (self.folder(site) / "agent.out").read_text()

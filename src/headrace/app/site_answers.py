@@ -20,6 +20,7 @@ from headrace.model.wish import CopyWish
 from headrace.run.push.engine import NotThereYet
 from headrace.run.push.exports import ChangesGone, NotForReader
 from headrace.site.exporting import Exporting
+from headrace.site.held_rows import TooManyRows, read_held_rows
 from headrace.site.kept_stays import find_stays
 
 LONGEST_WAIT_S = 20.0
@@ -88,6 +89,19 @@ def send_part(asks: SiteAsks) -> WireAnswer:
     return WireAnswer(part.body, MEDIA_TYPE, headers=said, is_load=True)
 
 
+def send_held(asks: SiteAsks) -> WireAnswer:
+    """Rows of a source as of a time, for a site that checks a view which reads them."""
+    service = asks.host.service
+    state, planned = service.rounds.state, _find_planned_stays(asks.host)
+    if state is None:
+        raise NotThereYet("nothing runs here yet")
+    asked = asks.site, asks.text("source"), asks.number("at")
+    plan, kept = state.running.plan, (service.ledger, service.store)
+    for stays in (asks.stays, planned):  # both have to allow it
+        rows = read_held_rows(plan, state.program, kept, asked, stays)
+    return WireAnswer(write_rows(rows), MEDIA_TYPE, is_load=True)
+
+
 def send_probe(asks: SiteAsks) -> WireAnswer:
     """Bytes that mean nothing, so that the site that asks sees how fast they come. It stops reading after a second."""
     return WireAnswer(bytes(max(0, min(asks.number("bytes"), LARGEST_PROBE))), "application/octet-stream")
@@ -98,6 +112,7 @@ CALLS: Mapping[tuple[str, str], Callable[[SiteAsks], WireAnswer]] = {
     ("GET", "/v1/starts"): tell_starts,
     ("GET", "/v1/changes"): send_changes,
     ("GET", "/v1/snapshot"): send_part,
+    ("GET", "/v1/held"): send_held,
     ("GET", "/v1/probe"): send_probe,
 }
 
@@ -118,6 +133,8 @@ def answer_site(host: ServiceHost, request: WireRequest, stays: Mapping[str, Sta
         return answer_refusal(HTTPStatus.FORBIDDEN, str(error))
     except ChangesGone as error:
         return answer_refusal(HTTPStatus.GONE, str(error))
+    except TooManyRows as error:
+        return answer_refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
     except NotThereYet as error:
         return answer_refusal(HTTPStatus.TOO_EARLY, str(error))
 

@@ -105,6 +105,11 @@ class SitePeer(Protocol):
     def read_part(self, copy: str, t: int, number: int) -> SnapshotPart:
         """A part of the rows of a copy at a time."""
 
+    def read_held(self, source: str, t: int) -> pa.Table | None:
+        """Rows of a source as the site holds them at a time, with the columns that views here read, under names
+        `source.column`; None if they are too many. Raises `ChangesGone`.
+        """
+
     def look_at_link(self) -> LinkCounts:
         """What has arrived from there, and what is on its way."""
 
@@ -243,6 +248,12 @@ class Importing:
     def read_contents(self, copy: str, t: int) -> pa.Table:
         imported = self._find(copy)
         return self.contents.read(self._queue_of(imported.origin).peer, copy, t, imported.is_whole)
+
+    def read_held(self, origin: str, source: str, t: int) -> pa.Table | None:
+        """Rows of a source as another site holds them at a time; None if they are too many for a check. Raises
+        `ConnectError`, `NotThereYet` and `ChangesGone`.
+        """
+        return self._queue_of(origin).peer.read_held(source, t)
 
     def bring(self, copies: Collection[str], t: int) -> None:
         until = time.monotonic() + BROUGHT_WITHIN_S

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
+import pyarrow as pa
+
 from headrace.connect.wire.client import WireClient, WireReply, raise_refusal
 from headrace.connect.wire.rows import AFTER, ENDING, PART, PARTS, UPTO, read_rows
 from headrace.connect.wire.snapshot_files import SnapshotPart
@@ -50,6 +52,12 @@ class HttpPeer:
         except (TypeError, ValueError) as error:
             raise self._say_unread() from error
 
+    def read_held(self, source: str, t: int) -> pa.Table | None:
+        reply = self.client.ask("GET", "/v1/held", ANSWER_WITHIN_S, {"source": source, "at": t})
+        if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            return None
+        return read_rows(self._check(reply).body)
+
     def look_at_link(self) -> LinkCounts:
         return self.client.meter.look()
 
@@ -69,7 +77,9 @@ class HttpPeer:
         return ConnectError(f"what {self.client.shown} answers cannot be read", "do both run the same version?")
 
     def _ask(self, what: str, asked: Mapping[str, object], within_s: float) -> WireReply:
-        reply = self.client.ask("GET", f"/v1/{what}", within_s, asked)
+        return self._check(self.client.ask("GET", f"/v1/{what}", within_s, asked))
+
+    def _check(self, reply: WireReply) -> WireReply:
         match reply.status:
             case HTTPStatus.GONE:
                 raise ChangesGone(reply.reason)

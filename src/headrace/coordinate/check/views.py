@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from headrace.model.errors import ConnectError, EvaluationError
+import pyarrow as pa
+
+from headrace.model.errors import ConnectError, EvaluationError, HeadraceError
 from headrace.model.log import NEVER, Commit, Log
 from headrace.model.notes import Halted, ViewDiffers, note_keys, read_note
 from headrace.model.plan import ContractPlan
@@ -24,7 +26,8 @@ from headrace.run.check.mend import Mend, choose_mend
 from headrace.run.check.rota import CheckFinding, CheckRecord
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.program import Ingest, Program, reads_time
-from headrace.run.push.engine import Engine
+from headrace.run.push.engine import Engine, NotThereYet
+from headrace.run.push.exports import ChangesGone
 from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.rows.compare import RowDifference
 from headrace.site.push_state import PushState
@@ -37,7 +40,12 @@ log = logging.getLogger("headrace.service")
 IN_FULL = "only Spark can evaluate its query; it is evaluated anew whenever a source changes"
 TOO_LARGE = "its query reads {rows:,} rows and cannot be evaluated in parts; `headrace audit --recompute` compares it"
 OF_HISTORY = "it depends on when rows came, and sources tell only what is there now"
-ELSEWHERE = 'it reads source "{}" of site "{}"; `headrace audit --recompute` compares it'
+TOO_LARGE_ELSEWHERE = (
+    'source "{}" of site "{}" has too many rows to fetch for a check; `headrace audit --recompute` compares it'
+)
+NOT_FETCHED = 'site "{1}" has not given rows of source "{0}": {2}'
+AGAIN_ELSEWHERE_S = 600.0
+"""How often a view is checked whose check has rows cross a link."""
 
 
 @dataclass(slots=True)
@@ -48,6 +56,8 @@ class ViewChecks:
     rows_at_once: int = ROWS_AT_ONCE
     bytes: int = 0
     _mended: dict[str, list[float]] = field(default_factory=dict)
+    _asked: dict[str, float] = field(default_factory=dict)
+    """When rows of other sites were asked for last, by contract."""
     _differed: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The part in which each view differed last."""
 
@@ -60,24 +70,52 @@ class ViewChecks:
         if stamps_of(query):
             return record.begin(now, "").end(now, CheckFinding.UNCHECKED, OF_HISTORY)
         elsewhere = _find_elsewhere(state, query)
-        if elsewhere is not None:
-            return record.begin(now, "").end(now, CheckFinding.UNCHECKED, elsewhere)
-        view = self._open(state, entry, query)
+        differs = entry.contract in note_keys(self.service.ledger, ViewDiffers)
+        asked = self._asked.get(entry.contract)
+        if elsewhere and not differs and asked is not None and 0 <= now - asked < AGAIN_ELSEWHERE_S:
+            return record.postpone(now)  # rows of other sites have a link to cross
+        view = self._open(state, entry, query, elsewhere)
         if view is None or not view.is_known or name in waiting_for(state.program, read_halted(self.service.ledger)):
             return record.postpone(now)
-        if entry.contract in note_keys(self.service.ledger, ViewDiffers):
+        if elsewhere:
+            self._asked[entry.contract] = now
+            why = self._fetch(view, elsewhere)
+            if why is not None:
+                return record.begin(now, "").end(now, CheckFinding.UNCHECKED, why)
+        if differs:
             return self._check_again(view, entry, record, now)
-        if record.place is None:
+        if elsewhere:  # whether something has changed there is for the rows to say
+            record = record.begin(now, "")
+        elif record.place is None:
             mark = _mark_of(state.program, name, [view.view.log, *(held.log for held in view.sources.values())])
             if mark and record.is_unchanged(now, mark):
                 return record.skip(now)
             record = record.begin(now, mark)
         return self._check_part(view, entry, record, now)
 
-    def _open(self, state: PushState, entry: ContractPlan, query: Relation) -> CheckedView | None:
-        """The view and its sources as of one instant; None if it is not loaded."""
+    def _fetch(self, view: CheckedView, elsewhere: Mapping[str, str]) -> str | None:
+        """Has other sites give the rows that they hold of sources, as of the view's time. Why not, if they do not."""
+        importing, given = self.service.importing, dict[str, pa.Table]()
+        assert importing is not None, "this site runs apart"
+        for source, site in elsewhere.items():
+            try:
+                rows = importing.read_held(site, source, view.t)
+            except (HeadraceError, NotThereYet, ChangesGone) as error:
+                return NOT_FETCHED.format(source, site, error)
+            if rows is None:
+                return TOO_LARGE_ELSEWHERE.format(source, site)
+            self.bytes += rows.nbytes
+            given[source] = rows
+        view.given = given
+        return None if view.parts == 1 else TOO_LARGE.format(rows=sum(view.rows.values()))
+
+    def _open(
+        self, state: PushState, entry: ContractPlan, query: Relation, elsewhere: Collection[str]
+    ) -> CheckedView | None:
+        """The view and its sources of this site as of one instant; None if it is not loaded."""
         program, name = state.program, serving_log(state.program, entry)
-        bases = {source: find_base(program, source) for source in sorted({scan.source for scan in scans_of(query)})}
+        here = sorted({scan.source for scan in scans_of(query)}.difference(elsewhere))
+        bases = {source: find_base(program, source) for source in here}
         logs = self.service.ledger.logs([name, *bases.values()])
         if not all(one in logs for one in (name, *bases.values())):
             return None
@@ -156,11 +194,11 @@ class ViewChecks:
             tried.append(now)
 
 
-def _find_elsewhere(state: PushState, query: Relation) -> str | None:
-    """Why a view cannot be checked at a site that runs apart; None if it can."""
+def _find_elsewhere(state: PushState, query: Relation) -> dict[str, str]:
+    """Sources that a view reads and that other sites capture, with these sites."""
     sources = state.running.plan.catalogue.sources
     read = sorted({scan.source for scan in scans_of(query)} - state.running.sources)
-    return None if not read else ELSEWHERE.format(read[0], sources[read[0]].site)
+    return {name: sources[name].site for name in read}
 
 
 def _find_made(engine: Engine, name: str) -> list[str]:

@@ -48,6 +48,8 @@ class CheckedView:
     functions: Functions
     store: Store
     rows_at_once: int = ROWS_AT_ONCE
+    given: Mapping[str, pa.Table] = field(default_factory=dict)
+    """Rows of sources that another site holds, as of the view's time."""
     bytes: int = field(default=0, init=False)
 
     @property
@@ -65,7 +67,8 @@ class CheckedView:
     @property
     def rows(self) -> dict[str, int]:
         """How many rows sources have, at most."""
-        return {source: sum(piece.rows for piece in held.log.contents) for source, held in self.sources.items()}
+        held = {source: sum(piece.rows for piece in one.log.contents) for source, one in self.sources.items()}
+        return {**held, **{source: rows.num_rows for source, rows in self.given.items()}}
 
     @property
     def division(self) -> ViewDivision | None:
@@ -100,6 +103,8 @@ class CheckedView:
             self.bytes += chosen.nbytes + (0 if column is None else table.column(f"{source}.{column}").nbytes)
             return chosen
 
+        if source in self.given:
+            return choose(self.given[source])
         held = self.sources[source]
         return repeat_by_weight(read_contents_at(self.store, held.log, held.columns, self.t, choose))
 
