@@ -90,7 +90,8 @@ MOST_SAID = 1_000_000
 """Bytes that processes of a site may have said before the next one begins anew."""
 END_WITHIN_S = 45.0
 APPLIED_WITHIN_S = 3600.0
-HEARD_WITHIN_S = 3.0
+HEARD_WITHIN_S, FIRST_HEARD_WITHIN_S = 3.0, 10.0
+"""How long a site's process may take to answer, and at the first question, with which it loads what answers."""
 ASK_HELD_EVERY_S = 3.0
 """How often sites are asked that could not go over with all contracts."""
 DOWN_S = 10.0
@@ -179,6 +180,8 @@ class Coordinator:
         self._held: Mapping[str, Mapping[str, str]] = {}
         """Contracts that sites which answer could not go over with, and why: others keep what these read."""
         self._asked_held_s = float("-inf")
+        self._answered: dict[str, int] = {}
+        """The processes of sites that have answered before."""
         self._left_out: tuple[Trouble, ...] = ()
 
     @property
@@ -329,10 +332,13 @@ class Coordinator:
         while not self.stop.wait(LOOK_EVERY_S / 5):
             process = running_process(site_folder(self.folder, site))
             if process is not None and process.port:
+                is_known = self._answered.get(site) == process.pid
+                within_s = HEARD_WITHIN_S if is_known else FIRST_HEARD_WITHIN_S
                 try:
-                    found = ask(process.port, process.token, "GET", "/healthz", within_s=HEARD_WITHIN_S)
+                    found = ask(process.port, process.token, "GET", "/healthz", within_s=within_s)
                 except ConnectError:
                     return None
+                self._answered[site] = process.pid
                 if found["state"] != State.LOADING:
                     return process
             elif time.monotonic() > until:
