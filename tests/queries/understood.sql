@@ -316,6 +316,6 @@ SELECT ok, regr_slope(n, k) AS s, regr_intercept(n, k) AS i, regr_r2(n, id) AS q
 
 SELECT q.c, max(q.c) OVER (PARTITION BY q.c) AS m, count(*) OVER () AS n FROM (SELECT 1 AS c FROM r) AS q
 
-SELECT id, sort_array(collect_list(n) OVER (PARTITION BY k ORDER BY id)) AS a, sort_array(collect_set(n) OVER (PARTITION BY ok ORDER BY k)) AS b, bool_and(ok) OVER (PARTITION BY k) AS c, size(collect_set(name) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)) AS d, percentile(k, 0.5) OVER (PARTITION BY ok) AS e, bit_or(n) OVER (PARTITION BY name ORDER BY id) AS f FROM r
+SELECT id, sort_array(collect_list(n) OVER (PARTITION BY k ORDER BY id)) AS a, sort_array(collect_set(n) OVER (PARTITION BY ok ORDER BY k)) AS b, bool_and(ok) OVER (PARTITION BY k) AS c, size(collect_set(name) OVER (ORDER BY k RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)) AS d, percentile(k, 0.5) OVER (PARTITION BY ok) AS e, bit_or(n) OVER (PARTITION BY name ORDER BY id) AS f FROM r
 
 SELECT k, percentile(n, array(0.25, 0.75)) AS a, percentile_approx(id, array(0.5, 0.9), 100) FILTER (WHERE ok) AS b FROM r GROUP BY k
