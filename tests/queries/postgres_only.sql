@@ -151,3 +151,7 @@ SELECT id, EXISTS (SELECT generate_series(1, r.k)) AS a, EXISTS (SELECT generate
 SELECT id, (at + interval '240 days 14 hours')::timestamp AT TIME ZONE 'Europe/Paris' AS a, date_trunc('hour', at::timestamptz + interval '240 days 13 hours', 'Europe/Paris') AS b, date_trunc('day', at::timestamptz, 'Asia/Tokyo') AS c, (at + interval '30 days 14 hours')::timestamp AT TIME ZONE 'Europe/Paris' AS d FROM r
 
 SELECT DISTINCT ON (abs(k)) -k AS k, id, name FROM r ORDER BY abs(k), k, id, name
+
+SELECT v, count(*) OVER () AS n FROM generate_series(1, (SELECT max(k) FROM s WHERE k < 9)) AS v WHERE v < 12
+
+SELECT r.id, v FROM r, generate_series(1, (SELECT count(*) FROM s WHERE s.k = r.k)) AS v

@@ -195,6 +195,8 @@ class FullViewReader:
                 environment.report.error(message, text.at(tree), "CAST(NULL AS ...)")
         if environment.report.errors:
             raise InputError(environment.report.errors)
+        if not columns:
+            refuse("clause: SELECT without columns", text.at(tree), "select a column, or a constant")
         names = number_names([column.name for column in columns])
         return tuple(Field(name, column.value.type) for name, column in zip(names, columns, strict=True))
 

@@ -86,7 +86,16 @@ def read_lateral_view(
 def _unfold(left: FromClause | None, node: exp.Expr, environment: Environment, outer: QueryStage | None) -> FromClause:
     """The rows before an item, once for each row that the function there gives for them."""
     before = FromClause(make_one_row(environment), Scope()) if left is None else left
-    stage = QueryStage(environment, "FROM", before.scope, before.relation, not_null=before.not_null, outer=outer)
+    stage = QueryStage(
+        environment,
+        "FROM",
+        before.scope,
+        before.relation,
+        not_null=before.not_null,
+        outer=outer,
+        subquery=read_scalar,
+        quantified=read_quantified,
+    )
     with PlacedMistakes(stage, node):
         if find_function(node) is None:
             refuse(f"table function: {name_function(node)}", environment.at(node))
