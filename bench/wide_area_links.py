@@ -9,6 +9,7 @@ A file gives one of your own, as JSON or YAML. What it leaves out carries everyt
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from bench.workloads.wide_area import make_network
+from bench.workloads.wide_area_files import BYTES_PER_MEGABIT
 from bench.workloads.wide_area_sql import COMPUTE, LINKS, SITES
 from headrace.declare.units import BANDWIDTH, LATENCY, read_amount
 
@@ -32,6 +34,7 @@ SCARCE, ROOMY, HUB, HUB_CARRIES = 3_000.0, 1.26, ("london", "singapore"), 70_000
 network. At 360 tweets/s; other rates scale.
 """
 DROPS, DROPS_TO = ("ohio", "virginia"), 0.3
+DRAWN_MBPS = (20.0, 280.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,15 @@ def make_real_network(name: str, tweets: float) -> RealNetwork:
     rates = make_rates("tight" if name == "changing" else name, tweets)
     latency = make_network(1).latency
     return RealNetwork(name, rates, {ends: latency[ends] for ends in LINKS}, changes=name == "changing")
+
+
+def make_drawn_network(seed: int, tweets: float) -> RealNetwork:
+    """Links that carry anything that the paper's do, 20 to 280 Mbit/s, whatever their length and each way by itself; as
+    much narrower as the tight ones.
+    """
+    rng, latency = random.Random(seed), make_network(1).latency
+    narrow = {ends: rng.uniform(*DRAWN_MBPS) * BYTES_PER_MEGABIT * NARROW * tweets / 8000 for ends in LINKS}
+    return RealNetwork(f"drawn-{seed}", make_rates("ample", tweets) | narrow, {ends: latency[ends] for ends in LINKS})
 
 
 def make_rates(network: str, tweets: float) -> dict[Ends, float]:

@@ -39,6 +39,7 @@ from bench.wide_area_links import (
     NETWORKS,
     Ends,
     RealNetwork,
+    make_drawn_network,
     make_real_network,
     read_real_network,
 )
@@ -79,6 +80,7 @@ class RealSettings:
     tweets: float = 360.0
     posts: Path | None = None
     network: Path | None = None
+    drawn: Sequence[int] = ()
 
     @property
     def rates(self) -> WideRates:
@@ -96,6 +98,9 @@ def add_real_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=usual.networks)
     parser.add_argument("--queries", nargs="+", choices=tuple(QUERIES), default=usual.queries)
     parser.add_argument("--network", type=Path, default=usual.network, help="a file with links, in place of --networks")
+    parser.add_argument(
+        "--drawn", type=int, nargs="+", default=usual.drawn, help="seeds of networks that are drawn, in place of them"
+    )
     parser.add_argument("--pause", type=float, default=usual.pause_s, help="seconds between queries")
     parser.add_argument(
         "--together", action="store_true", help="all queries are there before the first tweet, and stay"
@@ -120,6 +125,7 @@ def read_real_settings(options: argparse.Namespace) -> RealSettings:
         options.tweets,
         options.posts,
         options.network,
+        options.drawn,
     )
 
 
@@ -149,6 +155,8 @@ def run_real(settings: RealSettings) -> None:
 def find_networks(settings: RealSettings) -> list[RealNetwork]:
     if settings.network is not None:
         return [read_real_network(settings.network)]
+    if settings.drawn:
+        return [make_drawn_network(seed, settings.tweets) for seed in settings.drawn]
     return [make_real_network(name, settings.tweets) for name in settings.networks]
 
 

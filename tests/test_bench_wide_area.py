@@ -12,7 +12,7 @@ import pytest
 from bench.link_drop import say, tell, wait_until
 from bench.wide_area import PLANNERS, change_link, find_fullest_link
 from bench.wide_area_lags import LagSample, LagWatch, Turn, find_interrupted
-from bench.wide_area_links import make_rates, make_real_network, read_real_network
+from bench.wide_area_links import make_drawn_network, make_rates, make_real_network, read_real_network
 from bench.wide_area_model import SENT_SHARE, plan_in_turn, predict_measured, predict_planned
 from bench.wide_area_planned import print_planned
 from bench.wide_area_real import MODES, OURS
@@ -20,6 +20,7 @@ from bench.wide_area_tables import PAPER, RealRun, network_lines, run_lines
 from bench.workloads.wide_area import make_network, make_tight_network, make_tight_workload, make_workload
 from bench.workloads.wide_area_sql import (
     COMPUTE,
+    LINKS,
     QUERIES,
     SITES,
     TweetWriter,
@@ -172,6 +173,15 @@ def test_a_network_of_ones_own_says_what_links_carry_and_how_long_they_take(tmp_
     file.write_text("links: [{from: ohio, to: mars}]")
     with pytest.raises(SystemExit, match="there is no mars"):
         read_real_network(file)
+
+
+def test_a_drawn_network_is_another_one_for_each_seed_and_no_wider_than_the_paper_s() -> None:
+    one, other = (make_drawn_network(seed, 360.0) for seed in (1, 2))
+    assert one.name == "drawn-1" and one == make_drawn_network(1, 360.0) and one.rates != other.rates
+    narrow = [one.rates[ends] for ends in LINKS]
+    assert max(narrow) <= 14 * min(narrow) and one.rates["tokyo", "london"] != one.rates["london", "tokyo"]
+    twice = make_drawn_network(1, 720.0)
+    assert all(twice.rates[ends] == pytest.approx(2 * one.rates[ends]) for ends in LINKS)
 
 
 def test_a_query_is_interrupted_if_it_was_kept_until_another_came() -> None:
