@@ -185,3 +185,5 @@ SELECT -k AS k, id, n, name FROM r ORDER BY k + 0 NULLS FIRST, id DESC, n, name,
 SELECT id, abs(k) AS k FROM r ORDER BY (k), id LIMIT 2
 
 SELECT name, sum(k) AS k FROM r GROUP BY name ORDER BY max(k) + 1, name LIMIT 2
+
+SELECT id, name = ANY (string_to_array(CASE WHEN k > 0 THEN 'a,b' ELSE '' END, ',')) AS a, name <> ALL (string_to_array(CASE WHEN k > 0 THEN 'a,b' ELSE '' END, ',')) AS b FROM r

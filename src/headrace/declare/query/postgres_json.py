@@ -332,13 +332,22 @@ def compare_with_elements(node: exp.Binary, type_of: TypeOf) -> exp.Expr | None:
     if not word or isinstance(inner, exp.Query) or not isinstance(type_of(inner), Array):
         return None
     if isinstance(node, exp.EQ) and word == "any":
-        return make_call("array_contains", flatten_array(inner, type_of), node.this)
+        return _be_element(node.this, flatten_array(inner, type_of))
     if isinstance(node, exp.NEQ) and word == "all":
-        return mark(exp.Not(this=make_call("array_contains", flatten_array(inner, type_of), node.this)))
+        return mark(exp.Not(this=_be_element(node.this, flatten_array(inner, type_of))))
     sign = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "=", exp.NEQ: "<>"}.get(type(node), "?")
     raise NotMaintained(
         f"expression: {sign} {word.upper()} of an array", "compare with array elements by = ANY, <> ALL"
     )
+
+
+def _be_element(value: exp.Expr, array: exp.Expr) -> exp.Expr:
+    """Nothing is an element of an empty array, not even NULL, of which `array_contains` does not know it."""
+    found = make_call("array_contains", array, value)
+    if isinstance(value, exp.Literal):
+        return found
+    some = mark(exp.GT(this=make_call("array_size", array.copy()), expression=exp.Literal.number(0)))
+    return mark(exp.Paren(this=mark(exp.And(this=some, expression=found))))
 
 
 def _find_quantified(node: exp.Expr) -> tuple[str, exp.Expr]:
