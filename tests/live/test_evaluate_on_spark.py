@@ -112,11 +112,30 @@ def test_many_random_relations_over_logs_are_worth_what_the_reference_says(
     check_random(evaluator, relation, rows)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+OVER_WINDOWS = {
+    "lists over windows": """
+        SELECT id, collect_list(n) OVER (PARTITION BY ok ORDER BY k) AS a, listagg(name, '-') OVER (ORDER BY id, k
+        ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS b, collect_set(k) OVER (ORDER BY n) AS c FROM r""",
+    "different values over windows": """
+        SELECT id, count(DISTINCT n) OVER (PARTITION BY ok ORDER BY k) AS a, count(DISTINCT n, k) OVER () AS b,
+        count(DISTINCT name) OVER (ORDER BY id ROWS 1 PRECEDING) AS c FROM r""",
+    "choices over windows": """
+        SELECT id, mode(n) OVER (PARTITION BY ok) AS a, min_by(name, k) OVER (ORDER BY id, k ROWS 2 PRECEDING) AS b,
+        max_by(n, day) OVER (PARTITION BY ok ORDER BY k) AS c, bit_xor(k) OVER (ORDER BY id) AS d FROM r""",
+    "percentiles over windows": """
+        SELECT id, median(n) OVER (PARTITION BY ok) AS a, percentile(k, 0.3) OVER (ORDER BY id ROWS 2 PRECEDING) AS b,
+        approx_percentile(n, 0.4) OVER (PARTITION BY ok ORDER BY k) AS c FROM r WHERE abs(n) < 1000000""",
+    "groups of peers over windows": """
+        SELECT id, sum(k) OVER (PARTITION BY ok ORDER BY n GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS a FROM r""",
+    "rows that are counted": "SELECT ok, count(DISTINCT (k, n)) AS a, count(DISTINCT k, n) AS b FROM r GROUP BY ok",
+}
+
+
+@pytest.mark.parametrize("name", [*QUERIES, *OVER_WINDOWS])
 def test_a_query_over_logs_is_worth_what_the_reference_says(
     evaluator: SparkEvaluator, small_tables: dict[str, SourceTable], name: str
 ):
-    relation = read_query(QUERIES[name], SCHEMA)
+    relation = read_query({**QUERIES, **OVER_WINDOWS}[name], SCHEMA)
     check(evaluator, relation, small_tables, list(evaluate(relation, TABLES).rows()))
 
 
