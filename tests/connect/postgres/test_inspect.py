@@ -267,7 +267,7 @@ def test_columns_for_which_postgresql_answers_otherwise_are_named(execute: Execu
         "LIKE, octet_length and comparisons with texts that end in spaces may differ from PostgreSQL",
         f'column "n" of public.t {rounded}, and 20 digits before it are the most',
         f'column "several" of public.t {rounded}, and 20 digits before it are the most',
-        f'column "lasts" of public.t has type interval, {as_text}',
+        f'column "lasts" of public.t has type interval, {as_text} in Spark\'s dialect',
         f'column "at" of public.t has type time(3) without time zone[], {as_text}',
     ]
 

@@ -67,6 +67,15 @@ def test_a_table_is_read_whole_range_by_range_and_by_keys_of_any_type(type_: str
         assert table.bytes > 0 and table.asked_s > 0
 
 
+def test_texts_are_those_of_the_log(postgres_dsn: str) -> None:
+    with psycopg.connect(postgres_dsn, autocommit=True) as session:
+        session.execute("CREATE TABLE things (k int PRIMARY KEY, a inet, b inet, c cidr, d char(3), e interval)")
+        session.execute("INSERT INTO things VALUES (1, '::1', '10.0.0.1/8', '10.0.0.0/8', 'x', '24:00')")
+    with sight_of(postgres_dsn, "things", ("k",)) as table:
+        found = rows_of_arrow(table.read_first(2).rows)
+    assert sorted(found) == [(1, "::1", "10.0.0.1/8", "10.0.0.0/8", "x", "24:00:00")]
+
+
 def test_a_look_says_what_it_shows_and_does_not_wait_for_locks(postgres_dsn: str) -> None:
     with psycopg.connect(postgres_dsn, autocommit=True) as session, psycopg.connect(postgres_dsn) as other:
         session.execute("CREATE TABLE things (k int PRIMARY KEY, v text) PARTITION BY RANGE (k)")

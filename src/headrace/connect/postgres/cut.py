@@ -171,8 +171,13 @@ def read_in_parts(
 
 
 def _select_column(name: str, type_: Type) -> sql.Composed:
-    """A cast to text leaves out the spaces that fill up a char(n), and any other text as it is."""
-    return sql.SQL("{}::text" if type_ == STRING else "{}").format(sql.Identifier(name))
+    """A cast to text leaves out the spaces that fill up a char(n), and any other text as it is. That of an address adds
+    its mask, which the log does not have.
+    """
+    if type_ != STRING:
+        return sql.Composed([sql.Identifier(name)])
+    written = "CASE pg_typeof({0})::text WHEN 'inet' THEN format('%s', {0}) ELSE {0}::text END"
+    return sql.SQL(written).format(sql.Identifier(name))
 
 
 def _parse_rows(source: str, columns: Sequence[tuple[str, Type]], lines: list[bytes]) -> pa.Table:

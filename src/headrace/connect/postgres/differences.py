@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from headrace.connect.postgres.facts import ColumnFacts, TableFacts
 from headrace.model.catalogue import Source
 from headrace.model.errors import Problem, Severity
+from headrace.model.origin_types import OriginType
 from headrace.model.table_name import quote_name
 
 
@@ -38,7 +39,11 @@ def _find_in_column(column: ColumnFacts, facts: TableFacts) -> Iterator[tuple[st
         yield f"{what}, and 20 digits before it are the most", f"ALTER TABLE {facts.sql_name} {hint}"
     if column.is_written:
         what = f"{name} has type {column.type_name}, and is read as text: = and < compare texts"
-        yield what, "keep numbers of seconds, or another type that we have, in a column of its own where that matters"
+        hint = "keep numbers of seconds, or another type that we have, in a column of its own where that matters"
+        if column.origin_type in (OriginType.INTERVAL, OriginType.TIME):
+            what = f"{what} in Spark's dialect"
+            hint = "write views that compare it in PostgreSQL's dialect"
+        yield what, hint
     if not column.deterministic:
         what = f'{name} has collation "{column.sorted_by}", which takes different texts for equal'
         yield (
