@@ -69,3 +69,5 @@ SELECT id, price * rate AS a, rate * rate AS b, price * rate * id AS c, rate * 1
 SELECT sum(price * rate) AS a, sum(price * coalesce(rate, 1)) AS b FROM o
 
 SELECT id, extract(epoch FROM max(span) OVER w) AS a, sum(span) OVER w AS b, avg(span) OVER (PARTITION BY mood) AS c, max(mood) OVER (PARTITION BY id) AS d FROM o WINDOW w AS (ORDER BY id)
+
+SELECT id, regexp_like(name, '^[[:alpha:]]') AS a, regexp_like(name, 'A', 'i') AS b, regexp_count(name, '[[:alpha:]]') AS c, regexp_substr(name, '[[:alpha:]]') AS d, regexp_instr(name, '[[:digit:]]') AS e, num_nulls(name, u, span) AS f, num_nonnulls(mood, rate) + 1 AS g FROM o

@@ -95,7 +95,7 @@ _ONLY_POSTGRES = frozenset(name.lower() for name in PostgresParser.FUNCTIONS) | 
     """array_position array_remove array_to_string array_upper convert_from convert_to date_bin encode format
     gen_random_uuid isfinite json_agg json_array_elements json_build_array json_build_object json_each json_object_agg
     jsonb_agg jsonb_array_elements jsonb_build_array jsonb_build_object jsonb_each jsonb_object_agg jsonb_set
-    jsonb_typeof num_nonnulls num_nulls pg_sleep quote_ident quote_literal
+    jsonb_typeof pg_sleep quote_ident quote_literal
     regexp_match regexp_matches regexp_split_to_array regexp_split_to_table row row_to_json scale setseed
     string_to_array string_to_table timeofday to_json to_jsonb to_regclass to_tsquery to_tsvector txid_current
     width_bucket""".split()

@@ -245,7 +245,51 @@ def _measure(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     return make_call("octet_length" if type_of(value) == BINARY else "length", value)
 
 
+def _call_regex(name: str) -> ConvertCall:
+    """Functions that Spark has by the same names, with patterns of Java's."""
+
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        if len(arguments) != 2:
+            raise NotMaintained(f"function: {name} with more than a pattern", f"write {name}(text, 'pattern')")
+        pattern = constant_text(arguments[1], f"function: {name} with a pattern that changes")
+        refuse_ambiguous(pattern)
+        return make_call(name, arguments[0], make_text(translate_regex(pattern)))
+
+    return convert
+
+
+def _call_regexp_like(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    if len(arguments) not in (2, 3):
+        raise Mistake(f'function "regexp_like" takes 2 or 3 arguments, not {len(arguments)}')
+    flags = constant_text(arguments[2], "function: regexp_like with flags that change") if len(arguments) == 3 else ""
+    if set(flags) - {"i"}:
+        raise NotMaintained(f"function: regexp_like with flags '{flags}'", "its flag is 'i'")
+    pattern = constant_text(arguments[1], "function: regexp_like with a pattern that changes")
+    translated = make_text(translate_regex(pattern, ignore_case="i" in flags))
+    return mark(exp.RegexpLike(this=arguments[0], expression=translated))
+
+
+def _count_nulls(*, are_null: bool) -> ConvertCall:
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        tests = (mark(exp.Is(this=mark(exp.Paren(this=one)), expression=exp.Null())) for one in arguments)
+        zero, one = make_number(0), make_number(1)
+        counts: list[exp.Expr] = [
+            mark(exp.Case(ifs=[exp.If(this=test, true=one if are_null else zero)], default=zero if are_null else one))
+            for test in tests
+        ]
+        if not counts:
+            raise Mistake("it takes the values to count")
+        total = functools.reduce(lambda left, right: mark(exp.Add(this=left, expression=right)), counts)
+        return mark(exp.Paren(this=total))
+
+    return convert
+
+
 STRING_CALLS: Mapping[str, ConvertCall] = {
+    "num_nonnulls": _count_nulls(are_null=False),
+    "num_nulls": _count_nulls(are_null=True),
+    "regexp_like": _call_regexp_like,
+    **{name: _call_regex(name) for name in ("regexp_count", "regexp_instr", "regexp_substr")},
     "length": _measure,
     "concat": _concatenate,
     "concat_ws": _join_with,
