@@ -80,16 +80,18 @@ def _count_rows(plan: Plan, name: str, selectivities: Mapping[str, float], age_s
     if edge is not None and edge.op in COUNTED and name in selectivities:
         changes = (one for one in edge.inputs if plan.graph.vertices[one].kind is VertexKind.DELTA)
         return selectivities[name] * sum(_count_rows(plan, one, selectivities, age_s) for one in changes)
-    new = sum(share * _count_new(groups, age_s) for share, groups in vertex.rate.grouped)
-    return max(0.0, vertex.rate.at(_find_batch(plan)) - new)
+    batch_s = _find_batch(plan)
+    new = sum(share * count_new(groups, batch_s, age_s) for share, groups in vertex.rate.grouped)
+    return vertex.rate.at(batch_s) - new
 
 
-def _count_new(groups: Groups, age_s: float) -> float:
-    """Groups/s that come about, if rows have come for so long, each of any group with equal chance."""
+def count_new(groups: Groups, batch_s: float, age_s: float) -> float:
+    """Groups/s that come about, if rows have come for so long, each of any group with equal chance. A group that is
+    touched changes by two rows, one of which a new one has not.
+    """
     if math.isinf(age_s):
         return 0.0
-    input_s = groups.input.at(1.0)
-    return min(input_s, groups.at(1.0)) * math.exp(-input_s * age_s / groups.count)
+    return groups.at(batch_s) / 2 * math.exp(-groups.input.at(batch_s) * age_s / groups.count)
 
 
 def _find_batch(plan: Plan) -> float:

@@ -13,7 +13,7 @@ from bench.link_drop import say, tell, wait_until
 from bench.wide_area import PLANNERS, change_link, find_fullest_link
 from bench.wide_area_lags import LagSample, LagWatch, Turn, find_interrupted
 from bench.wide_area_links import make_drawn_network, make_rates, make_real_network, read_real_network
-from bench.wide_area_model import SENT_SHARE, plan_in_turn, predict_measured, predict_planned
+from bench.wide_area_model import SENT_SHARE, count_new, plan_in_turn, predict_measured, predict_planned
 from bench.wide_area_planned import print_planned
 from bench.wide_area_real import MODES, OURS
 from bench.wide_area_tables import PAPER, RealRun, network_lines, run_lines
@@ -32,6 +32,7 @@ from headrace.declare.read import read_project
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import PlanOptions
 from headrace.model.plan_modes import WideArea
+from headrace.model.rate import Groups, Rate
 from headrace.plan.make import make_plan
 from headrace.plan.share.revalue import Measured
 from headrace.plan.wide_area.fluid import predict
@@ -105,6 +106,13 @@ def test_groups_that_are_new_send_no_earlier_row(tmp_path: Path) -> None:
     assert young.wanted[result] < grown.wanted[result] < old.wanted[result]
     rows = {ends: size for ends, size in old.wanted.items() if ends[0] not in COMPUTE}
     assert rows == {ends: young.wanted[ends] for ends in rows}
+
+
+def test_a_group_that_is_touched_is_sent_however_new_it_is_and_however_often_it_is_touched() -> None:
+    few = Groups(24.0, Rate(30.0))
+    for batch_s in (0.1, 1.0, 15.0):
+        assert count_new(few, batch_s, 0.0) == few.at(batch_s) / 2
+    assert count_new(few, 15.0, 60.0) < 1e-9, "all have been touched by then"
 
 
 def test_every_query_reads_a_stream(tmp_path: Path) -> None:
