@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -13,7 +14,8 @@ import pytest
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.wire.snapshot_files import SnapshotFiles
 from headrace.meaning.zset import ZSet
-from headrace.model.errors import ConnectError
+from headrace.model.catalogue import Link
+from headrace.model.errors import ConnectError, Location
 from headrace.model.link_counts import LinkCounts
 from headrace.model.log import Commit, Edit
 from headrace.model.wish import CopyWish, HeardReach
@@ -131,11 +133,13 @@ class AwayPeer(AskedPeer):
     """Does not answer for as long as it is away. A question for changes is as quick as the one how far it is."""
 
     is_away: bool = False
+    reach: Mapping[str, int] = field(default_factory=dict)
 
     def hear_reach(self) -> HeardReach:
         if self.is_away:
             raise ConnectError("it does not answer")
-        return super().hear_reach()
+        self.heard += 1
+        return HeardReach(self.reach, self.is_ending)
 
     def read_changes(self, copy: str, after: int, wish: CopyWish, within_s: float) -> SentChanges:
         self.asked.append(copy)
@@ -227,6 +231,77 @@ def test_nobody_goes_by_what_a_site_said_last_that_nothing_comes_from_any_more(
         until(lambda: not troubles.all() and not bringing.find_silent(), "nobody misses it")
         running.program = replace(program, imports={name: replace(copy, origin=gone)})
         until(lambda: f"{SITE}{gone}" in troubles.all(), "it is missed again")
+    finally:
+        stop.set()
+        bringing.tell_to_end()
+
+
+def test_a_site_that_is_silent_brings_nothing_further_than_what_is_there(tmp_path: Path, ledger: Ledger) -> None:
+    """It has said how far it would get. Views that waited for that would not be pushed with what has come."""
+    program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
+    copies = {copy.name for copy in program.imports.values() if copy.origin == "m1"}
+    lease = ledger.acquire("service", "test", 1e9)
+    ledger.commit(lease, Commit(edits=tuple(Edit(name, None, 70) for name in copies)))
+    peer, stop = AwayPeer(reach=dict.fromkeys(copies, 100)), threading.Event()
+    bringing = Importing(
+        "m2",
+        lambda name: cast(SitePeer, peer if name == "m1" else AskedPeer()),
+        ledger,
+        Turns(),
+        Troubles(),
+        GuardedThreads(stop),
+        lambda: cast(Engine, RunningProgram(program)),
+        lambda *_: None,
+        lambda: 1_000_000,
+        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+    )
+    try:
+        bringing.reach()
+        until(lambda: bringing.find_told_reach() == dict.fromkeys(copies, 100), "it has said it")
+        peer.is_away = True
+        until(lambda: bringing.find_told_reach() == dict.fromkeys(copies, 70), "nothing more comes")
+        peer.is_away = False
+        until(lambda: bringing.find_told_reach() == dict.fromkeys(copies, 100), "it is back")
+    finally:
+        stop.set()
+        bringing.tell_to_end()
+
+
+def test_a_link_that_was_cut_is_not_probed_because_nobody_measured_it_meanwhile(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits is sent then, and a probe would take more than that, at the worst of times."""
+    silences = list[float]()
+    monkeypatch.setattr(importing, "HEAR_SILENT_EVERY_S", 0.01)
+    monkeypatch.setattr(importing, "choose_probe_bytes", lambda _, __, silent_s, ___: silences.append(silent_s))
+    program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
+    peer, stop, turned_s = AwayPeer(), threading.Event(), [0.0]
+    monkeypatch.setattr(importing, "monotonic_s", lambda: time.monotonic() + turned_s[0])
+    bringing = Importing(
+        "m2",
+        lambda name: cast(SitePeer, peer if name == "m1" else AwayPeer(is_away=True)),
+        ledger,
+        Turns(),
+        Troubles(),
+        GuardedThreads(stop),
+        lambda: cast(Engine, RunningProgram(program)),
+        lambda *_: None,
+        lambda: 1_000_000,
+        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+        find_link=lambda name: Link(name, "m2", 12.5e6, 0.01, 0.0, Location("x.yml")),
+    )
+    try:
+        bringing.reach()
+        until(lambda: len(silences) > 0, "its link is watched")
+        peer.is_away = True
+        until(lambda: "m1" in bringing.find_silent(), "it is silent")
+        turned_s[0] = 600.0
+        del silences[:]
+        peer.is_away = False
+        until(lambda: len(silences) > 0, "it answers again")
+        assert max(silences) < 60.0
+        turned_s[0] = 1200.0
+        until(lambda: max(silences) >= 600.0, "from then on nobody has measured it")
     finally:
         stop.set()
         bringing.tell_to_end()

@@ -22,7 +22,9 @@ from headrace.site.running import Running, make_running
 from headrace.site.scheduler import Scheduler
 from headrace.site.service import Service
 from tests.plan.share.projects import wanted
+from tests.run.test_crashes import VIEWS
 from tests.run.test_engine import load_two_views
+from tests.run.test_sites import apart
 from tests.running.test_steps import plan_of
 
 
@@ -107,3 +109,26 @@ def test_where_nothing_happens_all_views_move_on_together_but_young_ones_that_ar
     scheduler.pending[second.contract] = Due(second.contract, second.vertex, world.now, world.now, late=False)
     assert move_idle(5.0) == [0, 0]
     assert world.wrong() == []
+
+
+def test_a_push_that_waits_for_a_site_that_is_gone_is_decided_anew(tmp_path: Path) -> None:
+    """It had said how far it would get. What has come of it is pushed all the same."""
+    sites = apart(VIEWS[:1], "m2", tmp_path)
+    sites.capture({})
+    sites.load()
+    sites.capture({})
+    world, told = sites.worlds["m2"], sites.neighbours["m2"].told
+    running = Running(world.plan, world.program, {}, frozenset(world.sources), (), (), {})
+    scheduler, times = Scheduler(running, world.engine, Learning(world.plan)), world.ledger.times()
+    now = max(told.values()) + 1
+    assert told and all(t > times[copy] for copy, t in told.items())
+    hurried = scheduler.hurry(None, now, times)
+    scheduler.decide(now, times, {})
+    assert {due.vertex for due in scheduler.pending.values()} >= hurried.keys(), "it waits for what was promised"
+    aims = {name: due.target for name, due in scheduler.pending.items()}
+    sites.capture({})
+    scheduler.hurry(None, now, times, share=1e-9)
+    assert {name: due.target for name, due in scheduler.pending.items()} == aims, "it gets there first"
+    sites.neighbours["m2"].told = {copy: times[copy] for copy in told}
+    scheduler.decide(now, times, {})
+    assert not any(due.target > min(times[copy] for copy in told) for due in scheduler.pending.values())

@@ -87,6 +87,11 @@ MEND_UNREAD = (
 MEND = "start the site's process again, or mend the network; what it missed is sent then"
 
 
+def monotonic_s() -> float:
+    """Seconds on the clock that nobody sets."""
+    return time.monotonic()
+
+
 class SitePeer(Protocol):
     """Another site. Raises `ConnectError` if it does not answer, and `NotThereYet` if it is not as far."""
 
@@ -146,7 +151,7 @@ class _Queue:
     """What the last probe found."""
     is_ending: bool = False
     """Whether it has said that it is about to end."""
-    looked_s: float = field(default_factory=time.monotonic)
+    looked_s: float = field(default_factory=lambda: monotonic_s())
     """When its capacity was measured or probed last, and before that when somebody began to look."""
 
 
@@ -347,7 +352,7 @@ class Importing:
 
     def _watch_link(self, name: str) -> None:
         """Remembers what the link from a site carries, and probes it if nobody has known that for long."""
-        queue, link, now_s = self._queues[name], self.find_link(name), time.monotonic()
+        queue, link, now_s = self._queues[name], self.find_link(name), monotonic_s()
         counts = queue.peer.look_at_link()
         capacity = measure_rates(counts.counts, counts.round_trip_s).capacity_bytes_s
         queue.belief = believe(queue.belief, capacity, now_s)
@@ -488,6 +493,7 @@ class Importing:
         queue = self._queues[name]
         if queue.silent_since is not None:
             queue.silent_since, queue.failures = None, 0
+            queue.looked_s = monotonic_s()  # nobody could look meanwhile, and what waits shows what the link carries
             queue.answering.set()
         self.troubles.clear(SITE + name)
 
@@ -505,6 +511,9 @@ class Importing:
         if queue.silent_since is None:
             queue.answering.clear()
             queue.silent_since = now
+            # No further than what is there: views are pushed up to that, instead of waiting for what does not come.
+            there = self.ledger.times()
+            self._reach[name] = {copy: min(t, there.get(copy, t)) for copy, t in self._reach.get(name, {}).items()}
         since = queue.silent_since
         if now - since >= SILENT_S:
             waits = f"; {len(queue.wanted.wishes)} copies wait for it" if queue.wanted.wishes else ""

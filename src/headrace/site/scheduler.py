@@ -120,7 +120,11 @@ class Scheduler:
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> tuple[PushDecision, Scene]:
         """Returns the pushes to start now; they stay in `pending` until done."""
         self.halted = self._find_halted_contracts()
+        reach = self.engine.reach() if self.engine.program.imports else {}
         for contract, due in list(self.pending.items()):
+            if self._is_out_of_reach(due, times, reach):
+                del self.pending[contract]  # the site that said it would get there is gone: as far as others go then
+                continue
             there = due.vertex in times and times[due.vertex] >= due.target
             if there:
                 self.learning.end(contract, now)
@@ -132,6 +136,12 @@ class Scheduler:
             if not self._backs_off_for(due.contract, now):
                 self.pending[due.contract] = due
         return decision, replace(scene, in_flight=self._in_flight)
+
+    def _is_out_of_reach(self, due: Due, times: Mapping[str, int], reach: Mapping[str, int]) -> bool:
+        """Whether a push waits for rows of another site that cannot come now."""
+        upstream, imports = self.paths.upstream.get(due.contract, ()), self.engine.program.imports
+        needed = (name for name in upstream if name in imports and not self.paths.inputs[name])
+        return any(max(reach.get(name, NEVER), times.get(name, NEVER)) < due.target for name in needed)
 
     def set_aside(self, scene: Scene) -> Aside:
         """What of the pending pushes has to begin beside the others, and what is left for a round.
@@ -196,7 +206,8 @@ class Scheduler:
             if now - times[entry.vertex] < share * freshness:
                 continue
             known, deadline = self.pending.get(entry.contract), max(now, times[entry.vertex] + freshness)
-            if known is None or known.target < t:  # those that are promised most go first
+            # Those that are promised most go first. Who is hurried again gets there before there is another aim.
+            if known is None or (share == 0.0 and known.target < t):
                 self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline, late=False)
             found[entry.vertex] = t
         return found
