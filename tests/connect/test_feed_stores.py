@@ -362,6 +362,21 @@ def test_a_store_that_somebody_empties_says_what_is_lost(place):
         store.apply_events(world.event_changes(world.t, world.t + 1), world.t, world.t + 1)
 
 
+def test_a_part_is_not_read_before_it_has_come_as_far_as_events_were_filled(place):
+    """After a store was lost: the views behind events and pairs are seldom at the same time. Pages were empty."""
+    world = a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True, ("anna", "zoë"): False})
+    store, reader, before = place.open_store(1), place.open_reader(), world.t
+    world.change(world.at(before))
+    world.bring_events(store, world.t)
+    world.bring_parts(store, PARTS, before)
+    assert reader.read_page("anna", FIVE) is None
+    assert reader.count_unread("anna") is None
+    world.bring_parts(store, PARTS, world.t)
+    assert ids_of(reader) == ["b", "c", "a"]
+    store.start_events(world.event_rows(world.t), world.t + 1)
+    assert reader.read_page("anna", FIVE) is None
+
+
 def count_looks(reader: FeedReader) -> int:
     """How often events of a producer were looked up until now."""
     if isinstance(reader, RedisFeedReader):

@@ -19,7 +19,11 @@ from typing import LiteralString
 MORE_WALKED = 20
 """Producers looked at beyond those that a page needs, since a newest place may be of an event that is gone."""
 
-CLOCK: LiteralString = "clock AS MATERIALIZED (SELECT t FROM {parts} WHERE part = %(part)s AND t IS NOT NULL)"
+# Before events were filled, nothing is known of them: a part that is earlier has to wait until it has come as far.
+CLOCK: LiteralString = """clock AS MATERIALIZED (
+    SELECT own.t FROM {parts} own JOIN {parts} events ON events.part = -1
+    WHERE own.part = %(part)s AND own.t >= coalesce(events.started, 0)
+)"""
 HIDDEN: LiteralString = "ARRAY (SELECT h.producer FROM {hidden} h WHERE h.consumer = %(consumer)s)"
 PAIRS: LiteralString = f"""
 {CLOCK}, pair AS MATERIALIZED (

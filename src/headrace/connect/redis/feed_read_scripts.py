@@ -12,6 +12,8 @@ local P = F .. ':{' .. said.part .. '}:'
 local t = redis.call('HGET', clock(said.part), 't')
 if not t then return {} end
 local at = tonumber(t)
+-- Before events were filled, nothing is known of them: a part that is earlier has to wait until it has come as far.
+if at < tonumber(redis.call('HGET', clock('events'), 'started') or '0') then return {} end
 local hidden = {}
 for _, row in ipairs(redis.call('SMEMBERS', P .. 'h:' .. said.consumer)) do
   hidden[string.sub(row, 1, string.find(row, NUL, 1, true) - 1)] = true
