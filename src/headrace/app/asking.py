@@ -60,7 +60,7 @@ def stop_project(directory: Path) -> ServiceProcess | None:
 
 
 def say_left(directory: Path) -> str | None:
-    """For how long promises hold without a site that has just ended in this folder; None if it was no site alone."""
+    """Says how long promises hold without a site that has just ended in this folder; None if it was no site alone."""
     left = read_left(Folder(directory))
     return None if left is None else left.say()
 

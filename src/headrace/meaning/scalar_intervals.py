@@ -99,7 +99,7 @@ def _check(interval: Interval) -> Interval:
 
 
 def write_interval(interval: Interval) -> str:
-    """As PostgreSQL writes it in its own style."""
+    """The text that PostgreSQL writes in its own style: `1 year 2 mons 3 days 04:05:06`."""
     years = _cut(interval.months, 12)
     written, is_before = [], False
     for count, unit in ((years, "year"), (interval.months - 12 * years, "mon"), (interval.days, "day")):

@@ -46,7 +46,7 @@ def _place_in_enum(node: exp.Expr, enum: Enumeration, type_of: TypeOf) -> exp.Ex
 
 
 def choose_by_order(value: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    """By what the largest of such values is chosen; None for others."""
+    """What tells which of such values is the largest; None for others, which compare as they are."""
     _refuse_zoned([value], "order", type_of)
     span = write_span(value, type_of)
     if span is not None:

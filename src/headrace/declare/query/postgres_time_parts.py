@@ -102,7 +102,7 @@ def _extract(part: str, value: exp.Expr, type_of: TypeOf, type_: str) -> exp.Exp
 
 
 def _extract_of_span(part: str, span: exp.Expr, type_: str) -> exp.Expr:
-    """Of an interval: its hours are those beside its days."""
+    """A part of an interval, whose hours are those beside its days."""
     name = part.removesuffix("s") if part not in _OF_SECONDS else part
     if name in _OF_SECONDS:
         seconds = make_call("interval_part", make_text("second"), span)
