@@ -12,6 +12,7 @@ import pytest
 from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.controller import (
+    REST,
     Goal,
     Threshold,
     ThresholdOutcome,
@@ -93,6 +94,38 @@ def test_a_limit_that_even_storing_everything_misses_is_reported():
     ahead, outcomes, _ = follow(feeds, Goal(limit=-1.0))
     assert ahead.all()
     assert outcomes[-1] is ThresholdOutcome.UNREACHABLE
+
+
+def test_what_is_stored_ahead_for_nothing_goes_back_and_is_tried_again_after_a_while():
+    """Reads that wait for a free core get slower, the more is stored ahead."""
+    feeds = random_feeds(7)
+    least = decide_pairs(feeds)
+    score = scores(feeds, least)
+    rising = np.sort(score[np.isfinite(score)])
+    state, shares = Threshold(), list[float]()
+    for _ in range(100):
+        ahead = apply_threshold(score, state)
+        shares.append(float((ahead & ~least).sum()) / len(rising))
+        state = adapt(state, 2.0 + shares[-1], Goal(), rising).threshold
+    tries = [at for at in range(1, len(shares)) if shares[at - 1] == 0.0 < shares[at]]
+    everything = shares.index(1.0)
+    assert everything <= 8
+    assert tries == [1, 1 + everything + REST, 1 + 2 * (everything + REST)]
+    quick = adapt(Threshold(rest=REST), 0.5, Goal(), rising)
+    assert (quick.outcome, quick.threshold.rest) == (ThresholdOutcome.HELD, 0)
+
+
+def test_what_has_not_made_reads_slower_stays_though_they_are_too_slow():
+    feeds = random_feeds(8)
+    rising = np.sort(scores(feeds, decide_pairs(feeds)))
+    rising = rising[np.isfinite(rising)]
+    state, outcomes = Threshold(), list[ThresholdOutcome]()
+    for _ in range(30):
+        moved = len(rising) - int(np.searchsorted(rising, state.score))
+        step = adapt(state, 3.0 - moved / len(rising), Goal(), rising)
+        state, outcomes = step.threshold, [*outcomes, step.outcome]
+    assert set(outcomes[-10:]) == {ThresholdOutcome.UNREACHABLE}
+    assert state.score <= rising[0]
 
 
 @pytest.mark.parametrize("fetch_prices", [(1,), (1, 2, 5)], ids=["one price", "several prices"])

@@ -22,7 +22,7 @@ WHAT = {
 OUTCOMES = {
     "lowered": "reads are too slow: more pairs are stored ahead than cost alone asks for",
     "raised": "reads are quicker than needed: pairs go back on read",
-    "unreachable": "unreachable: all pairs are stored ahead, and reads are still slower than the target",
+    "unreachable": "unreachable: with all pairs stored ahead, reads are still slower than the target",
 }
 
 

@@ -12,6 +12,11 @@ double.
     measured above the limit            one batch of pairs more is moved; the next batch is twice as large
     measured below (1 - slack) limit    one batch is moved back; pairs that cost alone stores ahead never are
     between                             nothing; batches start small again
+
+The first batch is a hundredth of what may be moved, so that eight steps reach everything. Storing ahead makes reads
+quicker where they wait for pulls. Where they wait for something else, such as a machine without a free core, it makes
+them slower: if everything is stored ahead and reads are slower than before, only what cost alone says is stored ahead
+again, and the next attempt is made after a while.
 """
 
 from __future__ import annotations
@@ -33,6 +38,10 @@ class Threshold:
 
     score: float = math.inf
     batch: int = 1
+    before: float = math.inf
+    """What was measured when the first batch was moved."""
+    rest: int = 0
+    """Steps until it is tried again: it has not helped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +55,17 @@ class Goal:
     first_batch: int = 1
 
 
+FIRST_SHARE = 0.01
+HURT = 1.2
+"""Reads have become slower if they take more than so many times what they took before."""
+REST = 40
+"""Steps after which it is tried again."""
+
+
 class ThresholdOutcome(StrEnum):
-    """What a step did. UNREACHABLE: everything is stored ahead, and reads are still too slow."""
+    """What a step did. UNREACHABLE: with everything stored ahead, reads are still too slow. It stays so, unless
+    that has made them slower: then only what cost alone says is stored ahead for a while.
+    """
 
     HELD = "held"
     LOWERED = "lowered"
@@ -88,19 +106,26 @@ def priority_threshold(threshold: Threshold, store_price: float, fetch_price: fl
 def adapt(state: Threshold, measured: float, goal: Goal, rising: FloatArray) -> ThresholdStep:
     """The next threshold. `rising` holds the finite scores, sorted; pairs of equal score move together."""
     moved = len(rising) - int(np.searchsorted(rising, state.score, side="left"))
+    first = max(goal.first_batch, math.ceil(FIRST_SHARE * len(rising)))
     if measured > goal.limit:
-        return _lower(state, moved, rising)
-    rested = replace(state, batch=goal.first_batch)
+        return _lower(state, measured, moved, first, rising)
+    rested = replace(state, batch=first, before=state.before if moved else math.inf, rest=0)
     if measured < (1 - goal.slack) * goal.limit and moved:
         return _raise(rested, moved, rising)
     return ThresholdStep(rested, ThresholdOutcome.HELD)
 
 
-def _lower(state: Threshold, moved: int, rising: FloatArray) -> ThresholdStep:
+def _lower(state: Threshold, measured: float, moved: int, first: int, rising: FloatArray) -> ThresholdStep:
+    if state.rest > 1:
+        return ThresholdStep(replace(state, rest=state.rest - 1), ThresholdOutcome.UNREACHABLE)
     if moved == len(rising):
+        if moved and measured > HURT * state.before:
+            return ThresholdStep(Threshold(batch=first, rest=REST), ThresholdOutcome.UNREACHABLE)
         return ThresholdStep(state, ThresholdOutcome.UNREACHABLE)
-    position = max(0, len(rising) - moved - state.batch)
-    return ThresholdStep(Threshold(float(rising[position]), 2 * state.batch), ThresholdOutcome.LOWERED)
+    batch = max(first, state.batch)
+    position = max(0, len(rising) - moved - batch)
+    before = state.before if moved else measured
+    return ThresholdStep(Threshold(float(rising[position]), 2 * batch, before), ThresholdOutcome.LOWERED)
 
 
 def _raise(state: Threshold, moved: int, rising: FloatArray) -> ThresholdStep:
