@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from headrace.declare.dialect_line import read_dialect_line
+from headrace.declare.query.calls import NOT_BY_NAME
 from headrace.declare.read import read_project
 from headrace.declare.recompute import FullViewReader
 from headrace.declare.sql import ViewText, convert_view, read_query, read_views
 from headrace.doors.cli.main import run
+from headrace.meaning.json_functions import ONLY_OURS
 from headrace.model.catalogue import Refusal, Source
 from headrace.model.dialect import SqlDialect
 from headrace.model.errors import InputError, Location, UnsupportedSql
@@ -231,6 +233,26 @@ def test_a_refused_view_in_postgres_is_recomputed_in_sparks_words(tmp_path: Path
     assert recomputed is not None
     assert not isinstance(recomputed, Refusal)
     assert recomputed.sql.count(" DIV ") == 2
+
+
+@pytest.mark.parametrize("name", ["numericproduct", "product", "intervalsum", "jsonb_changd", "second_prt"])
+@pytest.mark.parametrize("dialect", SqlDialect)
+def test_no_hint_names_what_nobody_can_write(name: str, dialect: SqlDialect):
+    with pytest.raises(InputError, match="does not exist") as caught:
+        read_query(f"SELECT {name}(k, k) AS a FROM r", SCHEMA, dialect=dialect)
+    (problem,) = caught.value.problems
+    for hidden in (*ONLY_OURS, *NOT_BY_NAME):
+        assert f'"{hidden}"' not in str(problem.hint)
+
+
+@pytest.mark.parametrize("dialect", SqlDialect)
+def test_a_recursive_query_of_constants_is_refused_by_its_name_in_full_as_well(dialect: SqlDialect):
+    sql = "WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM q WHERE n < 5) SELECT n FROM q"
+    texts = {"query": ViewText("query", sql, "q.sql", dialect)}
+    (view,) = read_views(texts, SCHEMA, {})[0].values()
+    refused = FullViewReader(texts, SCHEMA, {}).recomputed(view)
+    assert isinstance(refused, Refusal)
+    assert refused.operator == "recursive query"
 
 
 ALIKE = {

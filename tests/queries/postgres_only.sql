@@ -155,3 +155,7 @@ SELECT DISTINCT ON (abs(k)) -k AS k, id, name FROM r ORDER BY abs(k), k, id, nam
 SELECT v, count(*) OVER () AS n FROM generate_series(1, (SELECT max(k) FROM s WHERE k < 9)) AS v WHERE v < 12
 
 SELECT r.id, v FROM r, generate_series(1, (SELECT count(*) FROM s WHERE s.k = r.k)) AS v
+
+SELECT DISTINCT ON (abs(k)) -k AS k, id, name FROM r ORDER BY abs(k), r.k, id, name
+
+SELECT DISTINCT ON (abs(k)) sum(n) AS k, count(*) AS c FROM r GROUP BY r.k ORDER BY abs(k), r.k

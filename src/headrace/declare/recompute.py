@@ -130,6 +130,7 @@ class FullViewReader:
                 _refuse_open(inner, query, self.functions)
             _refuse_events(text, reads, self.sources)
             if not reads:
+                _refuse_recursion(text, tree)
                 _never("select without from", text.origin, "read the values from a source")
         except UnsupportedSql as error:
             return Refusal(error.operator, error.problems)
@@ -252,6 +253,13 @@ def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunc
                 _never("several time windows", text.at(node), "group in one query for each window")
             case exp.Anonymous():
                 _refuse_function(text, node, functions)
+
+
+def _refuse_recursion(text: Text, tree: exp.Query) -> None:
+    """A recursive query from constants alone is refused for what it is."""
+    recursive = next((with_ for with_ in tree.find_all(exp.With) if with_.args.get("recursive")), None)
+    if recursive is not None:
+        _never("recursive query", text.at(recursive), "let it begin with rows of a source")
 
 
 def _refuse_events(text: Text, reads: Collection[str], sources: Mapping[str, Source]) -> None:

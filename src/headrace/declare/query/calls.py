@@ -13,6 +13,7 @@ from headrace.declare.query.operators import call, cast, compare
 from headrace.meaning.array_functions import UNNAMED
 from headrace.meaning.function import Parameter
 from headrace.meaning.functions import FUNCTIONS
+from headrace.meaning.json_functions import ONLY_OURS
 from headrace.meaning.number_functions import TRIED
 from headrace.meaning.scalar_calendar import DEFAULT_FORMAT
 from headrace.meaning.scalar_json import ELEMENTS
@@ -116,6 +117,9 @@ NOT_BY_NAME = (
 )
 """Operators that have a syntax and cannot be called like a function."""
 
+_UNWRITTEN = ONLY_OURS | frozenset(NOT_BY_NAME)
+"""What no hint names, since nobody is meant to write it."""
+
 
 def function(name: str, arguments: Sequence[Expr], declared: Mapping[str, PythonFunction]) -> Expr:
     """What a call by name means. `declared` are the Python functions, by folded name."""
@@ -153,8 +157,7 @@ _INSTEAD: Mapping[str, str] = {
 
 
 def _unknown(name: str, declared: Mapping[str, PythonFunction]) -> Exception:
-    callable_names = {*filter(str.isidentifier, FUNCTIONS), *REWRITES, *ALIASES, *declared}
-    near = nearest_name(name, callable_names)
+    near = nearest_name(name, ({*filter(str.isidentifier, FUNCTIONS), *REWRITES, *ALIASES} - _UNWRITTEN) | {*declared})
     if name in NONDETERMINISTIC:
         return NotMaintained(f"nondeterministic function: {name}")
     if name in TABLE_FUNCTIONS:
