@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -85,6 +85,31 @@ class RunningProgram:
     program: Program
 
 
+def make_importing(
+    ledger: Ledger,
+    engine: RunningProgram | Engine,
+    find_peer: Callable[[str], object],
+    stop: threading.Event,
+    folder: Path,
+    troubles: Troubles | None = None,
+    **more: Any,
+) -> Importing:
+    """What brings copies to site m2."""
+    return Importing(
+        "m2",
+        lambda name: cast(SitePeer, find_peer(name)),
+        ledger,
+        Turns(),
+        Troubles() if troubles is None else troubles,
+        GuardedThreads(stop),
+        lambda: cast(Engine, engine),
+        lambda *_: None,
+        lambda: 1_000_000,
+        ReceivedContents(SnapshotFiles(folder / "received"), lambda: 0),
+        **more,
+    )
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     opened = open_sqlite(tmp_path / "ledger.db")
@@ -100,18 +125,7 @@ def test_a_copy_that_comes_from_another_site_now_is_asked_for_there(tmp_path: Pa
     ledger.commit(lease, Commit(edits=(Edit(copy.name, None, 0),)))
     running, peers = RunningProgram(program), {name: AskedPeer() for name in ("m1", "m3")}
     stop = threading.Event()
-    bringing = Importing(
-        "m2",
-        lambda name: cast(SitePeer, peers[name]),
-        ledger,
-        Turns(),
-        Troubles(),
-        GuardedThreads(stop),
-        lambda: cast(Engine, running),
-        lambda *_: None,
-        lambda: 1_000_000,
-        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
-    )
+    bringing = make_importing(ledger, running, peers.__getitem__, stop, tmp_path)
     try:
         bringing.want(copy.name, 100, 1_000_000)
         until(lambda: copy.name in peers[before].asked, "it is asked for where it comes from")
@@ -156,17 +170,8 @@ def test_a_site_that_answers_again_is_asked_at_once_by_all_who_had_given_up_for_
     lease = ledger.acquire("service", "test", 1e9)
     ledger.commit(lease, Commit(edits=tuple(Edit(name, None, 0) for name in copies)))
     peer, stop = AwayPeer(is_away=True), threading.Event()
-    bringing = Importing(
-        "m2",
-        lambda name: cast(SitePeer, peer if name == "m1" else AskedPeer()),
-        ledger,
-        Turns(),
-        Troubles(),
-        GuardedThreads(stop),
-        lambda: cast(Engine, RunningProgram(program)),
-        lambda *_: None,
-        lambda: 1_000_000,
-        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+    bringing = make_importing(
+        ledger, RunningProgram(program), lambda name: peer if name == "m1" else AskedPeer(), stop, tmp_path
     )
     try:
         bringing.reach()
@@ -207,18 +212,7 @@ def test_nobody_goes_by_what_a_site_said_last_that_nothing_comes_from_any_more(
     (other,) = {"m1", "m3"} - {gone}
     peers = {gone: TellingPeer(times={name: 5}), other: TellingPeer(times={name: 9})}
     stop, troubles = threading.Event(), Troubles()
-    bringing = Importing(
-        "m2",
-        lambda site: cast(SitePeer, peers[site]),
-        ledger,
-        Turns(),
-        troubles,
-        GuardedThreads(stop),
-        lambda: cast(Engine, running),
-        lambda *_: None,
-        lambda: 1_000_000,
-        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
-    )
+    bringing = make_importing(ledger, running, peers.__getitem__, stop, tmp_path, troubles=troubles)
     try:
         for origin, t in (("m1", peers["m1"].times[name]), ("m3", peers["m3"].times[name])):
             running.program = replace(program, imports={name: replace(copy, origin=origin)})
@@ -243,17 +237,8 @@ def test_a_site_that_is_silent_brings_nothing_further_than_what_is_there(tmp_pat
     lease = ledger.acquire("service", "test", 1e9)
     ledger.commit(lease, Commit(edits=tuple(Edit(name, None, 70) for name in copies)))
     peer, stop = AwayPeer(reach=dict.fromkeys(copies, 100)), threading.Event()
-    bringing = Importing(
-        "m2",
-        lambda name: cast(SitePeer, peer if name == "m1" else AskedPeer()),
-        ledger,
-        Turns(),
-        Troubles(),
-        GuardedThreads(stop),
-        lambda: cast(Engine, RunningProgram(program)),
-        lambda *_: None,
-        lambda: 1_000_000,
-        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+    bringing = make_importing(
+        ledger, RunningProgram(program), lambda name: peer if name == "m1" else AskedPeer(), stop, tmp_path
     )
     try:
         bringing.reach()
@@ -277,17 +262,12 @@ def test_a_link_that_was_cut_is_not_probed_because_nobody_measured_it_meanwhile(
     program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
     peer, stop, turned_s = AwayPeer(), threading.Event(), [0.0]
     monkeypatch.setattr(importing, "monotonic_s", lambda: time.monotonic() + turned_s[0])
-    bringing = Importing(
-        "m2",
-        lambda name: cast(SitePeer, peer if name == "m1" else AwayPeer(is_away=True)),
+    bringing = make_importing(
         ledger,
-        Turns(),
-        Troubles(),
-        GuardedThreads(stop),
-        lambda: cast(Engine, RunningProgram(program)),
-        lambda *_: None,
-        lambda: 1_000_000,
-        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+        RunningProgram(program),
+        lambda name: peer if name == "m1" else AwayPeer(is_away=True),
+        stop,
+        tmp_path,
         find_link=lambda name: Link(name, "m2", 12.5e6, 0.01, 0.0, Location("x.yml")),
     )
     try:
@@ -312,17 +292,12 @@ def test_views_are_hurried_while_another_site_says_that_it_ends_and_all_of_them_
 ) -> None:
     program = apart(VIEWS, "m2", tmp_path / "world").worlds["m2"].program
     peers, hurried, stop = {name: AskedPeer() for name in ("m1", "m3")}, list[tuple[str, float]](), threading.Event()
-    bringing = Importing(
-        "m2",
-        lambda name: cast(SitePeer, peers[name]),
+    bringing = make_importing(
         ledger,
-        Turns(),
-        Troubles(),
-        GuardedThreads(stop),
-        lambda: cast(Engine, RunningProgram(program)),
-        lambda *_: None,
-        lambda: 1_000_000,
-        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+        RunningProgram(program),
+        peers.__getitem__,
+        stop,
+        tmp_path,
         hurry=lambda origin, share: hurried.append((origin, share)),
     )
     try:
@@ -358,17 +333,13 @@ def test_a_copy_that_is_ahead_is_not_asked_for_while_there_is_no_room_and_others
     )
     sites.capture({"r": rows})
     peers, stop, troubles = SitePeers(sites, "m2"), threading.Event(), Troubles()
-    bringing = Importing(
-        "m2",
-        lambda _: cast(SitePeer, peers),
+    bringing = make_importing(
         world.ledger,
-        Turns(),
-        troubles,
-        GuardedThreads(stop),
-        lambda: world.engine,
-        lambda *_: None,
-        lambda: 1_000_000,
-        ReceivedContents(SnapshotFiles(tmp_path / "received"), lambda: 0),
+        world.engine,
+        lambda _: peers,
+        stop,
+        tmp_path,
+        troubles=troubles,
         find_budget=lambda: 10_000,
         find_views=lambda: [view],
     )
