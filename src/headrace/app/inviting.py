@@ -23,6 +23,8 @@ from headrace.site.process import running_process
 from headrace.site.site_folders import read_sites, read_sites_mode
 
 FORGOTTEN_WITHIN_S = 3600.0
+TOLD_WITHIN_S, LOOK_EVERY_S = 10.0, 0.05
+"""How long a coordinator that starts may take until its sites are known."""
 START = "start it with `headrace up --sites agents`"
 
 
@@ -49,10 +51,13 @@ def invite_site(directory: Path, site: str) -> Invited:
     from headrace.connect.wire.identity_files import open_authority
 
     folder = Folder(directory.absolute())
+    _wait_until_told(folder)
     where = _need_agents(folder)
     plan = folder.running()
-    known = () if plan is None else (*plan.catalogue.sites, *read_joined(folder).forgotten)
-    if plan is None or site not in known:
+    if plan is None:
+        raise UsageError(f'the project in "{folder.project}" has no plan yet', "`headrace status` shows the progress")
+    known = (*plan.catalogue.sites, *read_joined(folder).forgotten)
+    if site not in known:
         hint = nearest_name(site, known) or f"there are {', '.join(known)}"
         raise UnknownName(f'the project has no site "{site}"', hint)
     authority = open_authority(folder.root, plan.catalogue.project, datetime.datetime.now(datetime.UTC))
@@ -83,6 +88,18 @@ def forget_site(directory: Path, site: str) -> dict[str, Any]:
     path = f"/sites/{quote(site, safe='')}/forget"
     found: dict[str, Any] = ask(process.port, process.token, "POST", path, {}, within_s=FORGOTTEN_WITHIN_S)
     return found
+
+
+def _wait_until_told(folder: Folder) -> None:
+    """A coordinator that has just started answers before it has written down its plan, which may have other sites than
+    the one before.
+    """
+    until = time.monotonic() + TOLD_WITHIN_S
+    while time.monotonic() < until:
+        process, written = running_process(folder), folder.running_version
+        if process is None or (written is not None and written >= process.started * 1e9):
+            return
+        time.sleep(LOOK_EVERY_S)
 
 
 def _need_agents(folder: Folder) -> WireAddress:
