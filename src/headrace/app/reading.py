@@ -20,7 +20,7 @@ from headrace.model.errors import ConnectError, UnknownName, UsageError, nearest
 from headrace.model.options import SitesMode
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, current_status, last_status
-from headrace.site.site_folders import find_site_of, read_sites, read_sites_mode, site_folder
+from headrace.site.site_folders import find_site_of, find_sites_of, read_sites, read_sites_mode, site_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,8 +122,25 @@ def show(
     """The rows of a view as they are now, or were at a time; in the order of its ORDER BY, unless another is asked
     for.
     """
+    if at is not None and (there := find_sites_of(Folder(directory), view))[1:]:
+        return _show_first(there, view, limit, asked, at)
     with _reader(directory, view) as reader:
         return reader.rows(view, limit, asked, at)
+
+
+def _show_first(there: tuple[Folder, ...], view: str, limit: int | None, asked: RowsAsked | None, at: int) -> Seen:
+    """Rows as they were at a time, of the first site that knows them: one may not have got that far, or not keep so
+    much. Raises what the first one says if no site does.
+    """
+    refused: UsageError | None = None
+    for folder in there:
+        try:
+            with _reading(folder) as reader:
+                return reader.rows(view, limit, asked, at)
+        except UsageError as error:
+            refused = refused or error
+    assert refused is not None, "there is a site"
+    raise refused
 
 
 def ask_for(where: str | None, order: str | None) -> RowsAsked:
@@ -208,14 +225,20 @@ def _follow_changes(
 @contextmanager
 def _reader(directory: Path, view: str | None = None) -> Iterator[ViewReader]:
     """Reads the project, or the site that has a view, if sites run apart."""
-    from headrace.site.reading import open_reader
-
     folder = Folder(directory) if view is None else find_site_of(Folder(directory), view)
     if not folder.exists and read_sites_mode(Folder(directory)) is SitesMode.AGENTS:
         what = "its rows are at the sites that joined from elsewhere"
         raise UsageError(what, "run the command in the folder of the site's agent, where it runs")
     if not folder.exists:
         raise never_ran(directory)
+    with _reading(folder) as reader:
+        yield reader
+
+
+@contextmanager
+def _reading(folder: Folder) -> Iterator[ViewReader]:
+    from headrace.site.reading import open_reader
+
     reader = open_reader(folder)
     try:
         yield reader

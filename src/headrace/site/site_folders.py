@@ -126,18 +126,20 @@ def read_part_document(folder: Folder, found: Any) -> SitePart:
 
 
 def find_site_of(folder: Folder, name: str) -> Folder:
-    """The folder that holds the rows of a view, by its name or that of a contract: the project's own if all sites run
-    in one process, or nobody knows the name.
+    """The first of the folders that hold the rows of a view."""
+    return find_sites_of(folder, name)[0]
+
+
+def find_sites_of(folder: Folder, name: str) -> tuple[Folder, ...]:
+    """The folders that hold the rows of a view, by its name or that of a contract: the project's own if all sites run
+    in one process, or nobody knows the name. Several contracts may keep a view at several sites.
     """
     from headrace.model.names import name_of_view
 
-    if not read_sites(folder):
-        return folder
-    plan = folder.running()
-    for entry in () if plan is None else plan.contracts:
-        if name in (entry.contract, name_of_view(entry.view)):
-            return site_folder(folder, entry.site)
-    return folder
+    plan = folder.running() if read_sites(folder) else None
+    contracts = () if plan is None else plan.contracts
+    sites = [entry.site for entry in contracts if name in (entry.contract, name_of_view(entry.view))]
+    return tuple(site_folder(folder, site) for site in dict.fromkeys(sites)) or (folder,)
 
 
 def refuse_state_of_processes(folder: Folder) -> None:
