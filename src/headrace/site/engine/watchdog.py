@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import HeadraceError
 from headrace.model.log import NEVER
+from headrace.model.steps import join_names
 from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
 from headrace.site.engine.late_runner import Absence
@@ -29,7 +30,7 @@ from headrace.site.engine.standstill import (
     note_replacement,
 )
 from headrace.site.push_state import PushState
-from headrace.site.troubles import ENGINE, LINKS, STANDSTILL, Troubles
+from headrace.site.troubles import ENGINE, LINKS, PAUSED, SITE, STANDSTILL, Troubles
 from headrace.site.unloaded import Unloaded
 
 log = logging.getLogger("headrace.watchdog")
@@ -43,6 +44,11 @@ GAVE_UP = (
     "service.log and spark/ in .headrace/, then run `headrace down` and `headrace up`, which loses nothing"
 )
 RESTART = "run `headrace down` and `headrace up`, which loses nothing; see the logs in .headrace/"
+AWAY = "it reads rows of {}, from where nothing comes now: mend that first, starting this one anew does not help"
+NO_ROOM = (
+    "there is no room for more changes, so other sites are asked for none until what is missing has come: mend that "
+    "first, starting this one anew does not help"
+)
 MEMORY = "if it ran out of memory, give it more: `engine: {memory: 4 GB}` in the project file"
 
 
@@ -120,17 +126,34 @@ class Watchdog:
     def _tell(self, verdict: Verdict, contracts: list[Waiting]) -> None:
         promised = {one.contract: one.freshness_s for one in contracts}
         hint = RESTART if self.engine.replace is None else GAVE_UP if verdict.gave_up else REPLACED
+        waits = self._find_hints(verdict.stuck)
         self.troubles.report_exactly(
             STANDSTILL,
             {
                 STANDSTILL + name: (
                     f'nothing is pushed for contract "{name}": nothing was committed for '
                     f"{format_seconds(round(seconds))}; the promise is {format_seconds(promised[name])}",
-                    hint,
+                    waits.get(name, hint),
                 )
                 for name, seconds in verdict.stuck.items()
             },
         )
+
+    def _find_hints(self, contracts: Collection[str]) -> dict[str, str]:
+        """What to do about contracts that read rows of other sites while these do not come, by contract."""
+        state = self.state()
+        if state is None or not contracts:
+            return {}
+        troubles, found = self.troubles.all(), dict[str, str]()
+        for one in state.running.watched:
+            read = state.program.imports_of([one.vertex]) if one.contract in contracts else ()
+            origins = sorted({state.program.imports[name].origin for name in read})
+            away = [f'site "{site}"' for site in origins if SITE + site in troubles]
+            if away:
+                found[one.contract] = AWAY.format(join_names(away))
+            elif origins and any(key.startswith(PAUSED) for key in troubles):
+                found[one.contract] = NO_ROOM
+        return found
 
     def _tell_engine(self) -> None:
         """An engine that died. One that starts for the first time is no trouble."""
