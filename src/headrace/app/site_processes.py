@@ -25,6 +25,7 @@ from headrace.app.detached import name_servers
 from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, refuse_without_spark
 from headrace.app.refusing import refuse_second
 from headrace.app.running import Say, Server, UpSettings, closed_now, log_to
+from headrace.app.site_feeds import find_feeds, find_unserved, refuse_shared_port
 from headrace.app.site_replanning import SitesReplanning
 from headrace.connect.files import open_private
 from headrace.connect.lean_start import end_start
@@ -39,7 +40,7 @@ from headrace.coordinate.measured import read_measured
 from headrace.coordinate.site_epochs import SiteEpochs, read_epochs, write_epochs
 from headrace.coordinate.site_statuses import find_sites_status, read_site_status
 from headrace.coordinate.status import move_documents
-from headrace.model.errors import ConnectError, Fenced, HeadraceError, LeaseHeld, UsageError
+from headrace.model.errors import ConnectError, Fenced, HeadraceError, LeaseHeld, Problem, UsageError
 from headrace.model.log import Lease
 from headrace.model.options import ApplyWishes, RunEngine, SitesMode
 from headrace.model.plan import Plan
@@ -119,11 +120,6 @@ def _used_sites(plan: Plan) -> tuple[str, ...]:
     return tuple(site for site in plan.catalogue.sites if site in used)
 
 
-def _find_feeds(plan: Plan) -> dict[str, str]:
-    """The sites that keep feeds, by feed."""
-    return {one.feed: one.site for one in plan.feeds if one.reason is None or one.goes_on}
-
-
 MakeCoordinator = Callable[[Folder, Mapping[str, str], UpSettings, Plan], "Coordinator"]
 
 
@@ -183,6 +179,8 @@ class Coordinator:
         self._answered: dict[str, int] = {}
         """The processes of sites that have answered before."""
         self._left_out: tuple[Trouble, ...] = ()
+        self._unserved: dict[str, float] = {}
+        """Sites that keep feeds and have no feed servers although these were asked for, and since when it is known."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -196,10 +194,7 @@ class Coordinator:
 
     def check_feed_servers(self, plan: Plan) -> None:
         """Raises UsageError if feed servers cannot be had as they are asked for."""
-        servers, keeping = self.settings.feed_servers, sorted(set(_find_feeds(plan).values()))
-        if servers is not None and servers.port and len(keeping) > 1:
-            what = f"feeds are kept at {', '.join(keeping)}, whose feed servers cannot share port {servers.port}"
-            raise UsageError(what, "leave out --feed-port: `headrace status` says which ports they have")
+        refuse_shared_port(self.settings.feed_servers, plan)
 
     def tell_parts(self, prepared: Prepared) -> None:
         """Writes down what each site is to run: a site that runs nothing has an empty part."""
@@ -208,7 +203,7 @@ class Coordinator:
             self._end(gone)
         there = (site for site in self.sites if site in plan.catalogue.sites)
         sites = tuple(dict.fromkeys((*there, *_used_sites(plan))))
-        note_sites(self.folder, sites, self.settings.sites, _find_feeds(plan))
+        note_sites(self.folder, sites, self.settings.sites, find_feeds(plan))
         self.give_certificates()
         self._note(self._epochs.tell(plan, sites))
         for site in sites:
@@ -238,6 +233,7 @@ class Coordinator:
         with self._turn:
             prepared = prepare_beside_lost(self.folder.project, self.environment, wishes, self.settings.sites)
             self.check_engines(prepared.plan)
+            self.check_feed_servers(prepared.plan)
             refuse_moved_posts(self.plan, prepared.plan)
             is_same = prepared.change is not None and prepared.change.is_nothing
             if is_same:
@@ -250,6 +246,8 @@ class Coordinator:
                 self.look_after_processes()
             failing = self._bring_behind()
             held = {name: reason for why in self._held.values() for name, reason in why.items()}
+            unserved = (Problem(what, hint=hint) for what, hint in self.find_unserved().values())
+            prepared = replace(prepared, left_out=(*prepared.left_out, *unserved))
             return Applied(prepared, done=True, failing=failing, held=held)
 
     def catch_up(self) -> None:
@@ -430,7 +428,7 @@ class Coordinator:
         here.prepare()
         words = ["agent", str(self.folder.project), "--site", site]
         words += [] if self.settings.engine is None else ["--engine", self.settings.engine.value]
-        words += name_servers(self.settings.feed_servers) if site in _find_feeds(self.plan).values() else []
+        words += name_servers(self.settings.feed_servers) if site in find_feeds(self.plan).values() else []
         with _open_growing(here.root / "agent.log") as out, _open_growing(here.root / "agent.errors") as err:
             pid = spawn_detached(module_command("headrace", *words), out, err, self._choose_environment(site))
         log.info("started the process of site %s", site, extra={"pid": pid})
@@ -482,8 +480,21 @@ class Coordinator:
             {"what": f'site "{site}" does not answer, and runs an earlier plan', "since": since, "hint": COMES_BACK}
             for site, since in self._unheard.items()
         ]
-        about = {"state": self.state.value, "pid": os.getpid(), "troubles": [*unheard, *self.tell_left_out()]}
+        about = {
+            "state": self.state.value,
+            "pid": os.getpid(),
+            "troubles": [*unheard, *self._tell_unserved(), *self.tell_left_out()],
+        }
         return find_sites_status(self.folder, about, self.moves)
+
+    def find_unserved(self) -> Mapping[str, tuple[str, str]]:
+        """Sites that lack feed servers, as far as any were asked for; with what to say about each and what to do."""
+        return {} if self.settings.feed_servers is None else find_unserved(self.folder, self.plan)
+
+    def _tell_unserved(self) -> list[dict[str, Any]]:
+        found, before, now = self.find_unserved(), self._unserved, time.time()
+        self._unserved = {site: before.get(site, now) for site in found}
+        return [Trouble(what, before.get(site, now), hint).to_json() for site, (what, hint) in found.items()]
 
     def tell_left_out(self) -> list[dict[str, Any]]:
         """Troubles for `status`. Nobody waits for them, so they are told once the project runs."""
