@@ -77,7 +77,7 @@ def test_columns_of_one_name_have_numbers_in_the_text_of_those_who_read_them(tmp
         project(
             tmp_path,
             v="SELECT id_3, id_2 FROM w",
-            w="SELECT t.id AS id_2, u.id, t.id, CAST(hash(t.id) AS bigint) AS h FROM t, u",
+            w="SELECT t.id AS id_2, u.id, t.id, CAST(typeof(t.id) AS string) AS h FROM t, u",
         )
     )
     assert [field.name for field in query.fields] == ["id_3", "id_2"]

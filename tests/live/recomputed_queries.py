@@ -52,7 +52,7 @@ SPARK_ONLY = {
         sum(auction) OVER () AS i, avg(auction) OVER () AS j, price * 2 + sum(price) OVER () AS p,
         coalesce(lag(auction) OVER (ORDER BY id), 0) AS l, year(at) AS y, ntile(3) OVER (ORDER BY id) AS third,
         percent_rank() OVER (ORDER BY id) AS share, first_value(at) OVER (ORDER BY id) AS began,
-        CAST(hash(note) AS bigint) AS h, max(day) OVER () AS last_day FROM bids""",
+        CAST(is_valid_utf8(note) AS boolean) AS h, max(day) OVER () AS last_day FROM bids""",
     "sessions": """SELECT session_window.start AS began, session_window.end AS ended, bidder, count(*) AS n
         FROM bids GROUP BY session_window(at, '30 minutes'), bidder""",
     "middle": """SELECT auction, median(score) AS m, percentile(price, 0.9) AS p, count_if(price > 1) AS c

@@ -23,6 +23,7 @@ from headrace.model.types import (
     DOUBLE,
     FLOAT,
     INT,
+    NULL,
     SMALLINT,
     STRING,
     TIMESTAMP,
@@ -136,6 +137,46 @@ INTERVALS_AS_TEXT = (
     *("1 day", "24:00:00", "1 mon", "30 days", "-1 days +02:00:00", "1 year 2 mons 3 days 04:05:06.789"),
     *("-00:00:30", "1.5 years", "-1.5 days ago", "90", "2 weeks 3 h", "x", "", "5000000 years"),
 )
+ESCAPED = (
+    *("", "a+b%26%C3%A9%2F%7E*", "%", "%2", "a%2", "%zz", "%+F", "%-0", "% 1", "%E6%97%A5", "%e6%97", "%E6x%97%A5"),
+    *(
+        "%ED%A0%80",
+        "%ED%A0",
+        "%ED%A0x",
+        "%ED%A0%C3%A9",
+        "%F0%9F%98%80",
+        "%F0%9F%98",
+        "%F5%80",
+        "%C0%80",
+        "%F4%90%80%80",
+    ),
+    *("%E0%80%80", "%FF%FE", "日+本", "%%41", "%25%32%35", "%80%41", "%F0%80%80%80", "%E6%97%41", "%ED%BF%BF%ED%A0%80"),
+    *("%１２", "%Ｆｆ", "%٤1", "%-1", "%+٣", "%G1", "%Ｇ1", "%𝟏", "%𝟏𝟏", "%\n1", "%-٠"),
+)
+WRITTEN_NUMBERS = (
+    *(
+        "",
+        " ",
+        "1",
+        "12",
+        "123",
+        "1234",
+        "007",
+        "1,234",
+        "12,34",
+        "1,2,3",
+        ",123",
+        "123,",
+        ",",
+        "-5",
+        "+5",
+        "- 5",
+        " -5",
+    ),
+    *("$5", "-$5", "$-5", "$1,234.50", "$1,234.5", "1.5", "1.", ".5", ".", "5.123", "1 2 3", "1\u00a02", "1\u20092"),
+    *("٣٤", "12.3,4", "-0", "-0.00", "99,999.99", "12,345", "1e2", "--5", "5-", "$", "-", "1.2.3", "9" * 28 + ".01"),
+    *("0,123.4", "-1,234.5", "+1,234.5", "12,000.10", "0", "1, 234", "1.5 ", "𝟏", "x1", "1x", "000", "1.x", "1. 5"),
+)
 NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     **{(name, 1): SMALL for name in ("repeat", "lpad", "rpad", "date_add", "date_sub", "add_months")},
     ("split_part", 1): (",", "", "b", ",,", "日"),
@@ -148,6 +189,9 @@ NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
         (name, 1): (0, 1, 2, 4, 5, -1, -4)
         for name in ("element", "element_at", "try_element_at", "get", "array_repeat")
     },
+    ("array_insert", 1): (0, 1, 2, 3, 5, 9, -1, -2, -3, -4, -6, 2**31 - 1),
+    **{(name, 0): ESCAPED for name in ("url_decode", "try_url_decode")},
+    ("mask", 0): ("", "aB1é日ß \U0001f600", "Ⅷⅷªº\u01c5", "٣½²", "AbC-123", "\u0130ıΣςǅ"),
     ("slice", 1): (0, 1, 2, 5, -1, -2, -5),
     ("slice", 2): (0, 1, 2, 9, -1),
     **{("sequence", place): (0, 1, -7, 10, 127) for place in range(3)},
@@ -201,6 +245,7 @@ NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     ("luhn_check", 0): ("", "a", "0", "18", " 18", "79927398713", "79927398714", "4111111111111111"),
     ("unbase64", 0): ("", "YQ==", "YQ", "Y", "Y*Q==", "YQ=", "=", "YQ==YQ==", "YR==", "YWJj", "YWI="),
     ("unhex", 0): ("", "F", "0g", "1FF", "ab"),
+    **{(name, 0): WRITTEN_NUMBERS for name in ("to_number", "try_to_number")},
     ("conv", 0): ("", "100", "-10", "zz", "9", "1.5", "x", "-", "+5", "18446744073709551615", "9" * 20, "-ff", " 7 "),
     ("conv", 1): (10, 2, 16, 36, 1, 37),
     ("conv", 2): (10, 2, -10, 16, -16, -37, 0),
@@ -404,6 +449,23 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     "locate": ((STRING, STRING), *((STRING, STRING, number) for number in _numbers(-1, 0, 1, 2, 5))),
     **dict.fromkeys(("trim_both", "trim_leading", "trim_trailing", "find_in_set"), ((STRING, STRING),)),
     **dict.fromkeys(("ascii", "soundex", "luhn_check", "url_encode", "unbase64", "unhex"), ((STRING,),)),
+    **dict.fromkeys(("url_decode", "try_url_decode"), ((STRING,),)),
+    **dict.fromkeys(
+        ("hash", "xxhash64"),
+        (
+            *_same((*COMPARED, TINYINT, SMALLINT, BINARY, FINE, WIDE, WHOLE, *ARRAYS), 1),
+            (INT, STRING, DOUBLE),
+            (INT, BIGINT),
+            (INTS, MONEY, DATE, TIMESTAMP),
+            (Literal(None, NULL), STRING),
+            *((text, STRING) for text in _texts("日本x" * 4, "日本x" * 5, "日本x" * 14)),
+        ),
+    ),
+    "mask": (
+        (STRING, *_texts("X", "x", "n"), Literal(None, STRING)),
+        (STRING, Literal(None, STRING), *_texts("é", "0", "*")),
+        (STRING, *_texts("\U0001f600", "日", "n", " ")),
+    ),
     "char": ((BIGINT,),),
     "space": ((INT,),),
     "levenshtein": ((STRING, STRING), *((STRING, STRING, number) for number in _numbers(-1, 0, 2, 5))),
@@ -443,6 +505,7 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     ),
     "array_join": ((TEXTS, STRING), (TEXTS, STRING, STRING)),
     "array_repeat": ((STRING, INT), (INTS, INT)),
+    "array_insert": ((INTS, INT, INT), (TEXTS, INT, STRING), (NESTED, INT, INTS)),
     "slice": ((INTS, INT, INT),),
     "flatten": ((NESTED,),),
     "sequence": (
@@ -531,6 +594,15 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     **dict.fromkeys(("shiftleft", "shiftright", "shiftrightunsigned"), ((INT, INT), (BIGINT, INT))),
     "bit_get": tuple((type_, INT) for type_ in (TINYINT, SMALLINT, INT, BIGINT)),
     **dict.fromkeys(("bit_count", "bin"), ((BIGINT,),)),
+    **dict.fromkeys(
+        ("to_number", "try_to_number"),
+        tuple(
+            (STRING, pattern)
+            for pattern in _texts(
+                "999", "000", "S$9,999.99", "MI0G000D0", "$999.", "99,000.09", "S099", "9" * 30 + ".99"
+            )
+        ),
+    ),
     "conv": ((STRING, INT, INT),),
     "factorial": ((INT,),),
     **dict.fromkeys(

@@ -41,6 +41,7 @@ ARRAY_FUNCTIONS: tuple[Function, ...] = (
     Function("array_position", (_ARRAY, _ANY), BIGINT, total=True),
     Function("array_remove", (_ARRAY, _ANY), _first, total=True),
     *(Function(name, (_ARRAY, _ANY), _first, total=True, sees_null=True) for name in ("array_append", "array_prepend")),
+    Function("array_insert", (_ARRAY, _NUMBER, _ANY), _first, sees_null=True),
     *(Function(name, (_ARRAY,), _first, total=True) for name in _ITSELF),
     Function("sort_array", (_ARRAY, Parameter.BOOLEAN), _first, optional=1, total=True, constant=(1,)),
     *(Function(name, (_ARRAY, _ARRAY), _first, total=True) for name in _SAME_ARRAYS),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from headrace.meaning.function import Function, Parameter
+from headrace.meaning.scalar_to_number import read_pattern
 from headrace.model.expr import Expr, Literal
 from headrace.model.promotion import MAX_PRECISION, arithmetic_type
-from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TINYINT, Decimal, Type
+from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, TINYINT, Decimal, Type
 
 _NUMBER, _DOUBLE, _INTEGER = Parameter.NUMBER, Parameter.DOUBLE, Parameter.INTEGER
 
@@ -25,6 +26,12 @@ def type_of_round(arguments: tuple[Expr, ...]) -> Type:
         return Decimal(min(MAX_PRECISION, max(whole, 1 - digits)), 0)
     scale = min(type_.scale, digits)
     return Decimal(min(MAX_PRECISION, whole + scale), scale)
+
+
+def _type_of_pattern(arguments: tuple[Expr, ...]) -> Type:
+    asked = arguments[1]
+    pattern = read_pattern(asked.value) if isinstance(asked, Literal) and isinstance(asked.value, str) else None
+    return NULL if pattern is None else pattern.type
 
 
 def _type_of_try(operator: str) -> Function:
@@ -63,5 +70,7 @@ NUMBER_FUNCTIONS: tuple[Function, ...] = (
     Function("isnan", (_DOUBLE,), BOOLEAN, total=True, sees_null=True),
     Function("nanvl", (_DOUBLE, _DOUBLE), DOUBLE, total=True, sees_null=True),
     *(_type_of_try(operator) for operator in _TRY_NAMES),
+    Function("to_number", (Parameter.TEXT, Parameter.TEXT), _type_of_pattern, constant=(1,)),
+    Function("try_to_number", (Parameter.TEXT, Parameter.TEXT), _type_of_pattern, constant=(1,), total=True),
     Function("try_cast", (Parameter.ANY,), _first, total=True),
 )

@@ -23,6 +23,7 @@ from headrace.meaning import (
     scalar_bytes,
     scalar_calendar,
     scalar_format,
+    scalar_hash,
     scalar_intervals,
     scalar_json,
     scalar_jsonb,
@@ -32,6 +33,8 @@ from headrace.meaning import (
     scalar_postgres_text,
     scalar_text,
     scalar_time,
+    scalar_to_number,
+    scalar_url,
     scalar_words,
 )
 from headrace.meaning.array_functions import LAMBDAS
@@ -207,6 +210,8 @@ def find_function(call: Call) -> Callable[..., Value]:
         return cast(call.arguments[0].type, call.type)
     if call.function == "try_parse_timestamp":
         return _or_null(scalar_parse.read_time)
+    if call.function == "try_url_decode":
+        return _or_null(scalar_url.decode_url)
     if call.function == "try_cast":
         return _or_null(cast(call.arguments[0].type, call.type))
     if call.function in ("+", "-") and not is_numeric(call.type):
@@ -229,6 +234,8 @@ _TABLES: tuple[Mapping[str, Callable[..., Value]], ...] = (
     scalar_bits.FUNCTIONS,
     scalar_bytes.FUNCTIONS,
     scalar_words.FUNCTIONS,
+    scalar_url.FUNCTIONS,
+    scalar_to_number.FUNCTIONS,
     scalar_array.FUNCTIONS,
     scalar_json.FUNCTIONS,
     scalar_json.POSTGRES,
@@ -492,6 +499,19 @@ def _format_string(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
     return value
 
 
+def _hash(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
+    return _seeing_null(scalar_hash.hash_values(call.function, tuple(one.type for one in call.arguments)), arguments)
+
+
+def _mask(call: Call, arguments: tuple[Evaluator, ...]) -> Evaluator:
+    """The text is NULL, or not; the signs that replace others may be."""
+
+    def mask(text: Any, *signs: Any) -> Value:
+        return None if text is None else scalar_words.mask(text, *signs)
+
+    return _seeing_null(mask, arguments)
+
+
 _LAZY: Mapping[str, Callable[[Call, tuple[Evaluator, ...]], Evaluator]] = {
     "and": _and,
     "or": _or,
@@ -509,5 +529,7 @@ _LAZY: Mapping[str, Callable[[Call, tuple[Evaluator, ...]], Evaluator]] = {
     "format_string": _format_string,
     "isnan": _is_nan,
     "nanvl": _nanvl,
+    **dict.fromkeys(("hash", "xxhash64"), _hash),
+    "mask": _mask,
 }
 """Functions that see NULLs, or do not evaluate all their arguments."""

@@ -149,6 +149,22 @@ def element_at(array: Elements, place: int) -> Value:
     return try_element_at(array, place)
 
 
+def insert_element(array: Elements | None, place: int | None, value: Value) -> Value:
+    """The element is at its place afterwards, counted from 1 or from -1 at the end; NULLs fill what is between."""
+    if array is None or place is None:
+        return None
+    if place == 0:
+        raise EvaluationError("array_insert: elements count from 1, or from -1 at the end; there is none at 0")
+    if abs(place) > LONGEST:
+        raise EvaluationError(f"array_insert: an array of {abs(place)} elements is too long")
+    count, gap = len(array), (None,) * (abs(place) - len(array) - 1)
+    if place > 0:
+        return (*array[: place - 1], *gap, value, *array[place - 1 :])
+    return (
+        (*array[: count + place + 1], value, *array[count + place + 1 :]) if -place <= count else (value, *gap, *array)
+    )
+
+
 def cut_slice(array: Elements, start: int, length: int) -> Value:
     if start == 0 or length < 0:
         raise EvaluationError(
@@ -273,6 +289,7 @@ SEEING_NULL: Mapping[str, Callable[..., Value]] = {
     "array": lambda *values: values,
     "array_append": lambda array, value: None if array is None else (*array, value),
     "array_prepend": lambda array, value: None if array is None else (value, *array),
+    "array_insert": insert_element,
     "array_repeat": repeat_element,
 }
 """Functions of values that may be NULL."""

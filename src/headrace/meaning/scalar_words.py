@@ -5,9 +5,9 @@ from __future__ import annotations
 import decimal
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote_plus
 
 from headrace.meaning.scalar_cast import double_text, float_text
 from headrace.meaning.scalar_text import substring
@@ -80,6 +80,17 @@ def check_luhn(digits: str) -> bool:
         return False
     doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
+
+
+def mask(text: str, upper: str | None, lower: str | None, digit: str | None, other: str | None) -> str:
+    """Each sign is replaced by that of its kind, or kept where that is NULL."""
+    kinds = {"Lu": upper, "Ll": lower, "Nd": digit}
+
+    def put(sign: str) -> str:
+        replacement = kinds.get(unicodedata.category(sign), other)
+        return sign if replacement is None else replacement
+
+    return "".join(map(put, text))
 
 
 def format_number(value: Any, digits: int) -> str | None:
@@ -219,7 +230,6 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "substring_index": substring_index,
     "find_in_set": find_in_set,
     "luhn_check": check_luhn,
-    "url_encode": lambda text: quote_plus(text, safe="*").replace("~", "%7E"),
     "format_number": format_number,
     "trim_both": str.strip,
     "trim_leading": str.lstrip,

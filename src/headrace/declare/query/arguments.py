@@ -15,6 +15,7 @@ from headrace.meaning.scalar_format import find_zone, unknown_part
 from headrace.meaning.scalar_json import read_path
 from headrace.meaning.scalar_parse import unknown_token
 from headrace.meaning.scalar_text import rlike
+from headrace.meaning.scalar_to_number import read_pattern
 from headrace.meaning.scalar_words import misfit
 from headrace.model.catalogue import PythonFunction
 from headrace.model.errors import EvaluationError
@@ -211,6 +212,13 @@ def _parse_arguments(text: Expr, pattern: Expr) -> tuple[Expr, ...]:
     return text, pattern
 
 
+def _number_arguments(text: Expr, pattern: Expr) -> tuple[Expr, ...]:
+    if isinstance(pattern, Literal) and (not isinstance(pattern.value, str) or read_pattern(pattern.value) is None):
+        hint = "patterns are made of S or MI and $ before the digits, 0, 9, commas between digits, and one point"
+        raise NotMaintained(f"function: to_number with {show_constant(pattern)}", hint)
+    return text, pattern
+
+
 def _unix_arguments(seconds: Expr, *pattern: Expr) -> tuple[Expr, ...]:
     for one in pattern:
         _format_arguments(seconds, one)
@@ -272,6 +280,24 @@ def _element_arguments(array: Expr, value: Expr) -> tuple[Expr, ...]:
     return convert(array, Array(element)), convert(value, element)
 
 
+def _inserted_arguments(array: Expr, place: Expr, value: Expr) -> tuple[Expr, ...]:
+    array, value = _element_arguments(array, value)
+    return array, place, value
+
+
+def _mask_arguments(text: Expr, *signs: Expr) -> tuple[Expr, ...]:
+    """All signs are filled in. Each is one character."""
+    for sign in signs:
+        if isinstance(sign, Literal) and sign.value is not None and len(str(sign.value)) != 1:
+            raise Mistake(
+                f"{show_constant(sign)} is not one character", "mask replaces each character by one, or by NULL"
+            )
+    return (text, *signs, *_MASKS[len(signs) :])
+
+
+_MASKS = (*(Literal(sign, STRING) for sign in "Xxn"), Literal(None, STRING))
+
+
 def _array_arguments(*arrays: Expr) -> tuple[Expr, ...]:
     return unify(arrays)
 
@@ -317,6 +343,7 @@ _CHECKED: Mapping[str, Callable[..., tuple[Expr, ...]]] = {
     **dict.fromkeys(
         ("array_union", "array_intersect", "array_except", "arrays_overlap", "array_concat"), _array_arguments
     ),
+    "array_insert": _inserted_arguments,
     "array_join": _text_array_arguments,
     "date_format": _format_arguments,
     "decode": _charset_arguments,
@@ -326,6 +353,7 @@ _CHECKED: Mapping[str, Callable[..., tuple[Expr, ...]]] = {
     "from_unixtime": _unix_arguments,
     "get_json_object": _path_arguments,
     "hex": _hex_arguments,
+    "mask": _mask_arguments,
     "levenshtein": _bound_arguments("levenshtein"),
     "locate": _bound_arguments("locate"),
     "date_trunc": _trunc_arguments,
@@ -337,6 +365,7 @@ _CHECKED: Mapping[str, Callable[..., tuple[Expr, ...]]] = {
     "timestamp_seconds": _exact_arguments,
     "timestampadd": _unit_arguments,
     "timestampdiff": _unit_arguments,
+    **dict.fromkeys(("to_number", "try_to_number"), _number_arguments),
     "try_parse_timestamp": _parse_arguments,
     "to_utc_timestamp": _zone_arguments,
 }

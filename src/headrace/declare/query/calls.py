@@ -150,7 +150,6 @@ _STRUCTS = "keep the parts in columns of their own"
 _INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("map", "map_from_arrays", "map_keys", "map_values", "map_entries", "str_to_map"), _MAPS),
     **dict.fromkeys(("struct", "named_struct", "arrays_zip"), _STRUCTS),
-    **dict.fromkeys(("hash", "xxhash64"), "use crc32(x), md5(x) or sha2(x, 256)"),
     "to_json": "keep the values in columns: what reads the view can write JSON",
 }
 """What to write in place of functions that are known and not maintained."""

@@ -222,6 +222,7 @@ CALLS: Mapping[str, ConvertCall] = {
     "sha384": _digest(384),
     "sha512": _digest(512),
     "soundex": refuse_call("soundex", "PostgreSQL's and Spark's differ: keep the code in a column"),
+    "to_number": refuse_call("to_number", "use CAST(x AS numeric), or replace(x, ',', '')::numeric"),
     "to_date": _read_time("DATE"),
     "to_hex": _hexadecimal,
     "to_timestamp": _read_time("TIMESTAMP"),
