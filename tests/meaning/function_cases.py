@@ -210,6 +210,7 @@ NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     **{(name, 0): tuple(map(D, ("0", "100000000000000000000", "-5"))) for name in ("interval_mean", "interval_total")},
     ("interval_mean", 1): (1, 3),
     ("time_text", 0): ("8:30", "08:30:00.500", "24:00", "1:02 pm", "25:00", "", "x"),
+    ("cut_in_zone", 2): ("Europe/Paris", "america/new_york", "utc", "+02:00", ""),
     ("enum_place", 0): ("a", "日", "x"),
     **{
         (name, 1): ("Europe/Paris", "america/new_york", "utc", "Etc/GMT-2", "+02:00", "EST", "")
@@ -573,6 +574,7 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     "interval_total": ((WHOLE,),),
     "interval_part": tuple((part, STRING) for part in _texts("year", "month", "hour", "minute", "second", "epoch")),
     "interval_justified": tuple((how, STRING) for how in _texts("hours", "days", "interval")),
+    "cut_in_zone": tuple((unit, TIMESTAMP, STRING) for unit in _texts("hour", "day", "month")),
     "enum_place": ((STRING, TEXTS),),
     **dict.fromkeys(("capitalise_words", "json_quoted", "jsonb_key", "uuid_text"), ((STRING,),)),
     **dict.fromkeys(("jsonb_pretty_text", "jsonb_without_nulls"), ((STRING,),)),

@@ -391,6 +391,7 @@ VALUES: list[tuple[str, tuple[Value, ...], Value]] = [
     ("json_text", ("1.50",), "1.50"),
     ("json_kind", (" [1]",), "array"),
     ("numeric_product", (D("0.0001"), D("0.00000000001")), D("0.000000000000001000")),
+    ("cut_in_zone", ("day", dt.datetime(2024, 7, 1, 1), "America/New_York"), dt.datetime(2024, 6, 30, 4)),
     ("enum_place", ("b", ("a", "b")), 2),
     ("interval_added", (dt.datetime(2024, 1, 31), "1 mon 1 day"), dt.datetime(2024, 3, 1)),
     ("interval_taken", (dt.datetime(2024, 3, 31), "1 mon 24:00:00"), dt.datetime(2024, 2, 28)),
