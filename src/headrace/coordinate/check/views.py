@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from headrace.model.errors import ConnectError, EvaluationError, HeadraceError
 from headrace.model.log import NEVER, Commit, Log
 from headrace.model.notes import Halted, ViewDiffers, note_keys, read_note
@@ -95,7 +93,7 @@ class ViewChecks:
 
     def _fetch(self, view: CheckedView, elsewhere: Mapping[str, str]) -> str | None:
         """Has other sites give the rows that they hold of sources, as of the view's time. Why not, if they do not."""
-        importing, given = self.service.importing, dict[str, pa.Table]()
+        importing = self.service.importing
         assert importing is not None, "this site runs apart"
         for source, site in elsewhere.items():
             try:
@@ -105,8 +103,7 @@ class ViewChecks:
             if rows is None:
                 return TOO_LARGE_ELSEWHERE.format(source, site)
             self.bytes += rows.nbytes
-            given[source] = rows
-        view.given = given
+            view.add_given(source, rows)
         return None if view.parts == 1 else TOO_LARGE.format(rows=sum(view.rows.values()))
 
     def _open(

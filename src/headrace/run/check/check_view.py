@@ -48,7 +48,7 @@ class CheckedView:
     functions: Functions
     store: Store
     rows_at_once: int = ROWS_AT_ONCE
-    given: Mapping[str, pa.Table] = field(default_factory=dict)
+    given: dict[str, pa.Table] = field(default_factory=dict)
     """Rows of sources that another site holds, as of the view's time."""
     bytes: int = field(default=0, init=False)
 
@@ -78,6 +78,10 @@ class CheckedView:
     def parts(self) -> int | None:
         """How many parts it is compared in; None if it is too large for this."""
         return count_parts(self.rows, self.division, self.rows_at_once)
+
+    def add_given(self, source: str, rows: pa.Table) -> None:
+        """Takes the rows of a source that another site holds, as of the view's time."""
+        self.given[source] = rows
 
     def compare_part(self, number: int, count: int) -> RowDifference:
         """Raises EvaluationError if the query has no answer, ConnectError if a file is gone meanwhile."""
