@@ -165,6 +165,11 @@ REFUSED = {
     "SELECT k FROM r ORDER BY k LIMIT 1 + 1": "clause: LIMIT of an expression",
     "SELECT k FROM r ORDER BY k OFFSET 1 FETCH FIRST 2 ROWS WITH TIES": "clause: FETCH ... WITH TIES",
     "SELECT date_trunc('decade', at) AS a FROM r": "function: date_trunc to a decade",
+    "SELECT format('%I', name) AS a FROM r": "function: format with %I of a value that may be NULL",
+    "SELECT array_replace(ARRAY[k], 1.5, 2) AS a FROM r": "function: array_replace of decimal(2,1) in array<int>",
+    "SELECT id FROM r WHERE (at::time, at::time) OVERLAPS (at::time, at::time)": (
+        "expression: OVERLAPS of other than dates and times"
+    ),
     "SELECT log(2, id) AS a FROM r": "function: log with a base",
     'SELECT k FROM r ORDER BY name COLLATE "de_DE" LIMIT 1': 'expression: COLLATE "de_DE"',
 }
@@ -179,7 +184,6 @@ def test_what_spark_has_no_words_for_is_not_converted(sql: str):
 WITHOUT_WORDS = {
     "SELECT sum(k) OVER (ORDER BY id ROWS 1 PRECEDING EXCLUDE CURRENT ROW) AS a FROM r": "exclude current row",
     "SELECT max(k) OVER w AS a FROM r WINDOW w AS (ORDER BY id ROWS 1 PRECEDING EXCLUDE TIES)": "exclude ties",
-    "SELECT id FROM r WHERE (at, at) OVERLAPS (at, at)": "OVERLAPS",
     "SELECT sum(DISTINCT k) OVER (PARTITION BY id) AS a FROM r": "sum of distinct values",
 }
 
@@ -197,6 +201,15 @@ def test_words_that_spark_does_not_know_are_neither_dropped_nor_passed_on(sql: s
         refused = in_full.offer_full(view).query
         assert isinstance(refused, Refusal)
         assert not any("refresh: full" in (one.hint or "") for one in refused.problems)
+
+
+def test_overlaps_is_not_passed_on_to_spark():
+    texts = {"query": ViewText("query", "SELECT id FROM r WHERE (at, at) OVERLAPS (at, at)", "q.sql", SqlDialect.SPARK)}
+    (view,) = read_views(texts, SCHEMA, {})[0].values()
+    assert isinstance(view.query, Refusal)
+    refused = FullViewReader(texts, SCHEMA, {}).recomputed(view)
+    assert isinstance(refused, Refusal)
+    assert refused.operator == "expression: OVERLAPS"
 
 
 @pytest.mark.parametrize("sql", REFUSED)

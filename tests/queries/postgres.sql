@@ -187,3 +187,13 @@ SELECT id, abs(k) AS k FROM r ORDER BY (k), id LIMIT 2
 SELECT name, sum(k) AS k FROM r GROUP BY name ORDER BY max(k) + 1, name LIMIT 2
 
 SELECT id, name = ANY (string_to_array(CASE WHEN k > 0 THEN 'a,b' ELSE '' END, ',')) AS a, name <> ALL (string_to_array(CASE WHEN k > 0 THEN 'a,b' ELSE '' END, ',')) AS b FROM r
+
+SELECT (at, day::timestamp) OVERLAPS (timestamp '2024-02-29', timestamp '2020-01-01') AS a, (at, day::timestamp) OVERLAPS (at, NULL) AS b, (NULL, at) OVERLAPS (day::timestamp, at) AS c, (at, interval '1 day') OVERLAPS (day, interval '-1 month') AS d, (day, day) OVERLAPS (day, day) AS e, (day, day) OVERLAPS (date '2024-02-29', '2024-03-01') AS f, NOT (at, at) OVERLAPS ('2024-02-29', at) AS g FROM r
+
+SELECT x.id, y.id AS other, (x.at, x.day) OVERLAPS (y.day, y.at) AS a, ROW(x.day, y.day) OVERLAPS (x.at, y.at) AS b, (x.day, make_interval(days => x.k)) OVERLAPS (y.day, y.k * interval '1 day') AS c FROM r x, r y WHERE x.k < 1000 AND y.k < 1000
+
+SELECT array_positions(ARRAY[k, 1, n, NULL], 1) AS a, array_positions(ARRAY[k, n, NULL], NULL) AS b, array_positions(string_to_array(name, 'n'), '') AS c, array_positions(ARRAY[k, id], n) AS d, array_replace(ARRAY[k, 1, NULL], 1, n) AS e, array_replace(ARRAY[k, NULL], NULL, id) AS f, array_replace(string_to_array(name, 'n'), 'a', NULL) AS g, array_replace(ARRAY[k, n], k, NULL) AS h FROM r
+
+SELECT quote_ident(name) AS a, quote_literal(name) AS b, quote_nullable(name) AS c, quote_literal(k) AS d, quote_nullable(ok) AS e, quote_literal(name || '''\') AS f, quote_ident('select') AS g, quote_ident(name || '"') AS h, quote_ident('a_1' || E'\n') AS i, quote_ident(lower(name)) AS j, quote_literal(day) AS l FROM r
+
+SELECT format('%I = %L AND %s', 'Two words', name, k) AS a, format('%L, %L%%', ok, k) AS b, format('%I.%I', 'a', 'user') AS c, format('%L', NULL) AS d FROM r

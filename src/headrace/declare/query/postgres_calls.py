@@ -31,7 +31,7 @@ from headrace.declare.query.postgres_patterns import (
     translate_regex,
     translate_time_format,
 )
-from headrace.model.types import BIGINT, DATE, FRACTIONS, INTEGERS, STRING
+from headrace.model.types import BIGINT, DATE, FRACTIONS, INTEGERS
 
 _CODES = range(1, 128)
 
@@ -108,23 +108,6 @@ def _find_first(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
 
 def _cast_result(name: str, type_: str) -> ConvertCall:
     return lambda arguments, type_of: make_cast(make_call(name, *arguments), type_)
-
-
-def split_format(arguments: list[exp.Expr]) -> list[exp.Expr]:
-    """The texts that `format` puts together, by a pattern of %s alone."""
-    pattern = constant_text(arguments[0], "function: format with a pattern that changes")
-    pieces = re.split(r"(%%|%s)", pattern)
-    if any("%" in piece for piece in pieces[::2]) or pieces.count("%s") != len(arguments) - 1:
-        raise NotMaintained("function: format", "its patterns are made of %s, one for each value, and %%")
-    values, made = iter(arguments[1:]), []
-    for piece in pieces:
-        if piece == "%s":
-            made.append(next(values))
-        elif piece:
-            text = make_text("%" if piece == "%%" else piece)
-            text.meta["type"] = STRING  # as for the parts that were read
-            made.append(text)
-    return made
 
 
 def _read_time(type_: str) -> ConvertCall:

@@ -22,6 +22,7 @@ from headrace.declare.query.postgres_nodes import (
     make_call,
     mark,
 )
+from headrace.declare.query.postgres_overlaps import compare_overlap
 from headrace.declare.query.postgres_spans import compare_by_order, refuse_greatest
 from headrace.declare.query.postgres_times import (
     names_infinity,
@@ -190,4 +191,5 @@ CONDITION_NODES: Mapping[type[exp.Expr], Callable[[Any, TypeOf], exp.Expr]] = {
     exp.Like: _like_any,
     exp.NullSafeEQ: _compare_json,
     exp.NullSafeNEQ: _compare_json,
+    exp.Overlaps: compare_overlap,
 }

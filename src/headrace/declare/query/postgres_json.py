@@ -32,7 +32,7 @@ from headrace.declare.query.postgres_patterns import (
     refuse_ambiguous,
     translate_regex,
 )
-from headrace.model.types import DATE, INTEGERS, STRING, Array, Decimal, Type
+from headrace.model.types import DATE, INTEGERS, INTERVALS, NULL, STRING, Array, Decimal, Type
 
 _WRITTEN_ALIKE: tuple[Type, ...] = (STRING, DATE, *INTEGERS)
 
@@ -157,6 +157,45 @@ def _join_elements(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
 def _find_place(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     found = make_call("array_position", *take("array_position", arguments, 2))
     return make_cast(make_call("nullif", found, make_number(0)), "INT")
+
+
+_ELEMENT = "element_of_array"
+"""A name that no column should have."""
+
+
+def _find_places(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """All places of an element, which may be NULL."""
+    array, wanted = take("array_positions", arguments, 2)
+    _check_element("array_positions", array, wanted, type_of)
+    place = exp.column(exp.to_identifier(_ELEMENT))
+    element = make_call("get", array.copy(), mark(exp.Sub(this=place, expression=make_number(1))))
+    test = mark(exp.NullSafeEQ(this=element, expression=mark(exp.Paren(this=wanted))))
+    places = make_call("sequence", make_number(1), make_call("size", array))
+    found = make_call("filter", places, exp.Lambda(this=test, expressions=[place.this.copy()]))
+    size = make_call("size", array.copy())
+    has_some = exp.If(this=mark(exp.GT(this=size, expression=make_number(0))), true=found)
+    is_empty = mark(exp.EQ(this=size.copy(), expression=make_number(0)))
+    nothing = make_cast(make_call("array"), "ARRAY<INT>")
+    return mark(exp.Case(ifs=[has_some, exp.If(this=is_empty, true=nothing)]))
+
+
+def _replace_elements(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    array, wanted, other = take("array_replace", arguments, 3)
+    for value in (wanted, other):
+        _check_element("array_replace", array, value, type_of)
+    element = exp.column(exp.to_identifier(_ELEMENT))
+    is_wanted = mark(exp.NullSafeEQ(this=element, expression=mark(exp.Paren(this=wanted))))
+    body = mark(exp.Case(ifs=[exp.If(this=is_wanted, true=other)], default=element.copy()))
+    return make_call("transform", array, exp.Lambda(this=body, expressions=[element.this.copy()]))
+
+
+def _check_element(name: str, array: exp.Expr, value: exp.Expr, type_of: TypeOf) -> None:
+    """Refuses a value of another type, which PostgreSQL would convert, or the elements to its own."""
+    type_, given = type_of(array), type_of(value)
+    element = type_.element if isinstance(type_, Array) else NULL
+    is_alike = given in (element, NULL) or {given, element} <= set(INTEGERS)
+    if isinstance(element, Array) or not is_alike or element in (NULL, *INTERVALS):
+        raise NotMaintained(f"function: {name} of {given} in {type_}", "cast both to one type")
 
 
 def _concatenate(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -383,7 +422,9 @@ NESTED_CALLS: Mapping[str, ConvertCall] = {
     "array_cat": _concatenate,
     "array_length": _length,
     "array_position": _find_place,
+    "array_positions": _find_places,
     "array_prepend": _prepend,
+    "array_replace": _replace_elements,
     "array_to_string": _join_elements,
     "array_upper": _length,
     "cardinality": _count_elements,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,6 @@ from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.postgres_building import (
     join_json,
 )
-from headrace.declare.query.postgres_calls import split_format
 from headrace.declare.query.postgres_intervals import write_span
 from headrace.declare.query.postgres_json import (
     join_arrays,
@@ -37,6 +37,7 @@ from headrace.declare.query.postgres_patterns import (
     translate_regex,
     translate_similar,
 )
+from headrace.declare.query.postgres_quotes import quote_any, quote_name, quote_value
 from headrace.model.origin_types import OriginType
 from headrace.model.types import (
     BINARY,
@@ -105,6 +106,46 @@ def _concatenate(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
     return make_call(
         "concat", *(make_call("coalesce", _as_text(argument, type_of), make_text("")) for argument in arguments)
     )
+
+
+def _format(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+    """Texts put together by a pattern of %s, %I and %L."""
+    if not arguments:
+        raise Mistake('function "format" takes a pattern, and values')
+    pattern = constant_text(arguments[0], "function: format with a pattern that changes")
+    pieces = re.split(r"(%[%sIL])", pattern)
+    marks = [piece for piece in pieces[1::2] if piece != "%%"]
+    if any("%" in piece for piece in pieces[::2]) or len(marks) != len(arguments) - 1:
+        raise NotMaintained("function: format", "its patterns are made of %s, %I and %L, one for each value, and %%")
+    values, made = iter(arguments[1:]), []
+    for piece in pieces:
+        if piece == "%%" or (piece and piece not in _MARKS):
+            made.append(make_text("%" if piece == "%%" else piece))
+        elif piece:
+            made.append(_MARKS[piece](next(values), type_of))
+    return make_call("concat", *(made or [make_text("")]))
+
+
+def _format_name(value: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    inner = value.unnest()
+    if not (isinstance(inner, exp.Literal) and inner.is_string):
+        raise NotMaintained("function: format with %I of a value that may be NULL", "use %s and quote_ident(x)")
+    return quote_name(make_text(inner.name))
+
+
+_MARKS: Mapping[str, Callable[[exp.Expr, TypeOf], exp.Expr]] = {
+    "%s": lambda value, type_of: make_call("coalesce", _as_text(value, type_of), make_text("")),
+    "%I": _format_name,
+    "%L": lambda value, type_of: quote_any(_as_text(value, type_of)),
+}
+
+
+def _quote(name: str, make: Callable[[exp.Expr], exp.Expr]) -> ConvertCall:
+    def convert(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
+        (value,) = take(name, arguments, 1)
+        return make(make_cast(write_text(value, type_of), "STRING"))
+
+    return convert
 
 
 def _join_with(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr:
@@ -293,8 +334,11 @@ STRING_CALLS: Mapping[str, ConvertCall] = {
     "length": _measure,
     "concat": _concatenate,
     "concat_ws": _join_with,
-    "format": lambda arguments, type_of: _concatenate(split_format(arguments), type_of),
+    "format": _format,
     "left": _take_end("left"),
+    "quote_ident": _quote("quote_ident", quote_name),
+    "quote_literal": _quote("quote_literal", quote_value),
+    "quote_nullable": _quote("quote_nullable", quote_any),
     "regexp_replace": _replace_regex,
     "right": _take_end("right"),
     "substr": _call_substring,
