@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from headrace.meaning.functions import FUNCTIONS
 from headrace.meaning.json_functions import ONLY_OURS
 from headrace.meaning.scalar_calendar import UNITS
+from headrace.meaning.scalar_parse_url import PARTS
 from headrace.model.expr import FALSE, TRUE, Call, Column, Expr, Literal
 from headrace.model.types import (
     BIGINT,
@@ -177,6 +178,96 @@ WRITTEN_NUMBERS = (
     *("٣٤", "12.3,4", "-0", "-0.00", "99,999.99", "12,345", "1e2", "--5", "5-", "$", "-", "1.2.3", "9" * 28 + ".01"),
     *("0,123.4", "-1,234.5", "+1,234.5", "12,000.10", "0", "1, 234", "1.5 ", "𝟏", "x1", "1x", "000", "1.x", "1. 5"),
 )
+ADDRESSES = (
+    *(
+        "",
+        "/",
+        "//",
+        "//a",
+        "///x",
+        "a",
+        "a:",
+        ":a",
+        "1a://b",
+        "a+b.c-d://e",
+        "http:",
+        "http://",
+        "http:///p",
+        "http:/p",
+    ),
+    *(
+        "http://user:pw@Example.com:8080/a/b;c?q=1&a.b=2&x-y=&q=3#top",
+        "http://h?q",
+        "http://h#",
+        "http://h?",
+        "?q=1&q",
+        "#f",
+    ),
+    *("mailto:a@b.c?q=1#x", "http://h/a b", "http://h/%zz", "http://h/%4", "http://h/%41?q=%20", "http://h/é日?q=é#日"),
+    *(
+        "http://my_host/p",
+        "http://h-/p",
+        "http://-h/p",
+        "http://a.1/p",
+        "http://a.1b",
+        "http://1.a",
+        "http://h.",
+        "http://.h",
+    ),
+    *(
+        "http://1.2.3.4:80/",
+        "http://1.2.3.256",
+        "http://1.2.3",
+        "http://1.2.3.4.5",
+        "http://01.2.3.4",
+        "http://1.2.3.4a",
+    ),
+    *(
+        "http://[::1]:80/p",
+        "http://[::1",
+        "http://[1:2]",
+        "http://[fe80::1%25eth0]/",
+        "http://[fe80::1%e_0.x]",
+        "http://[x]",
+    ),
+    *(
+        "http://[::1.2.3.4]",
+        "http://[1:2:3:4:5:6:7::]",
+        "http://[::1]x",
+        "http://h:/p",
+        "http://h:x/",
+        "http://h:99999999999",
+    ),
+    *(
+        "http://@h",
+        "http://a@b@c",
+        "http://u%40@h",
+        "http://%41",
+        "http://é.com/",
+        "http://h/[x]",
+        "http://h?[x]=1",
+        "a?b:c",
+    ),
+    *(
+        "http://h/a\u2003b",
+        "http://h/a\x85b",
+        "http://h\n",
+        "http://h/^",
+        "http://h/?q=^",
+        "a/b:c",
+        "http://h/\U0001f600",
+    ),
+    *(
+        "http://a..b",
+        "http://h:1:2",
+        "http://h,i",
+        "http://u@",
+        "http://[::1%]",
+        "http://[::1]%41",
+        "//h:0x1",
+        "x://:80",
+    ),
+)
 NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     **{(name, 1): SMALL for name in ("repeat", "lpad", "rpad", "date_add", "date_sub", "add_months")},
     ("split_part", 1): (",", "", "b", ",,", "日"),
@@ -191,6 +282,7 @@ NARROW: dict[tuple[str, int], tuple[Value, ...]] = {
     },
     ("array_insert", 1): (0, 1, 2, 3, 5, 9, -1, -2, -3, -4, -6, 2**31 - 1),
     **{(name, 0): ESCAPED for name in ("url_decode", "try_url_decode")},
+    **{(name, 0): ADDRESSES for name in ("parse_url", "try_parse_url")},
     ("mask", 0): ("", "aB1é日ß \U0001f600", "Ⅷⅷªº\u01c5", "٣½²", "AbC-123", "\u0130ıΣςǅ"),
     ("slice", 1): (0, 1, 2, 5, -1, -2, -5),
     ("slice", 2): (0, 1, 2, 9, -1),
@@ -450,6 +542,14 @@ FORMS: dict[str, tuple[tuple[Argument, ...], ...]] = {
     "locate": ((STRING, STRING), *((STRING, STRING, number) for number in _numbers(-1, 0, 1, 2, 5))),
     **dict.fromkeys(("trim_both", "trim_leading", "trim_trailing", "find_in_set"), ((STRING, STRING),)),
     **dict.fromkeys(("ascii", "soundex", "luhn_check", "url_encode", "unbase64", "unhex"), ((STRING,),)),
+    **dict.fromkeys(
+        ("parse_url", "try_parse_url"),
+        (
+            *((STRING, part) for part in _texts(*PARTS)),
+            *((STRING, Literal("QUERY", STRING), key) for key in _texts("q", "a.b", "x-y")),
+            (STRING, *_texts("HOST", "q")),
+        ),
+    ),
     **dict.fromkeys(("url_decode", "try_url_decode"), ((STRING,),)),
     **dict.fromkeys(
         ("hash", "xxhash64"),

@@ -29,6 +29,7 @@ from headrace.meaning import (
     scalar_jsonb,
     scalar_number,
     scalar_parse,
+    scalar_parse_url,
     scalar_postgres,
     scalar_postgres_text,
     scalar_text,
@@ -210,6 +211,8 @@ def find_function(call: Call) -> Callable[..., Value]:
         return cast(call.arguments[0].type, call.type)
     if call.function == "try_parse_timestamp":
         return _or_null(scalar_parse.read_time)
+    if call.function == "try_parse_url":
+        return _or_null(scalar_parse_url.parse_url)
     if call.function == "try_url_decode":
         return _or_null(scalar_url.decode_url)
     if call.function == "try_cast":
@@ -235,6 +238,7 @@ _TABLES: tuple[Mapping[str, Callable[..., Value]], ...] = (
     scalar_bytes.FUNCTIONS,
     scalar_words.FUNCTIONS,
     scalar_url.FUNCTIONS,
+    scalar_parse_url.FUNCTIONS,
     scalar_to_number.FUNCTIONS,
     scalar_array.FUNCTIONS,
     scalar_json.FUNCTIONS,

@@ -20,6 +20,8 @@ TEXT_FUNCTIONS: tuple[Function, ...] = (
     Function("elt", (_NUMBER, _TEXT), STRING, repeated=True, sees_null=True),
     Function("luhn_check", (_TEXT,), BOOLEAN, total=True),
     Function("url_encode", (_TEXT,), STRING, total=True),
+    Function("parse_url", (_TEXT, _TEXT, _TEXT), STRING, optional=1, constant=(1, 2)),
+    Function("try_parse_url", (_TEXT, _TEXT, _TEXT), STRING, optional=1, constant=(1, 2), total=True),
     Function("url_decode", (_TEXT,), STRING),
     Function("try_url_decode", (_TEXT,), STRING, total=True),
     Function(

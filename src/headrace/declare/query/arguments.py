@@ -14,6 +14,7 @@ from headrace.meaning.scalar_calendar import DEFAULT_FORMAT, UNITS
 from headrace.meaning.scalar_format import find_zone, unknown_part
 from headrace.meaning.scalar_json import read_path
 from headrace.meaning.scalar_parse import unknown_token
+from headrace.meaning.scalar_parse_url import KEY, PARTS
 from headrace.meaning.scalar_text import rlike
 from headrace.meaning.scalar_to_number import read_pattern
 from headrace.meaning.scalar_words import misfit
@@ -219,6 +220,16 @@ def _number_arguments(text: Expr, pattern: Expr) -> tuple[Expr, ...]:
     return text, pattern
 
 
+def _url_arguments(url: Expr, part: Expr, *key: Expr) -> tuple[Expr, ...]:
+    if isinstance(part, Literal) and part.value not in PARTS:
+        raise Mistake(f"{show_constant(part)} is not a part of an address", f"parts are {', '.join(PARTS)}")
+    for one in key:
+        if isinstance(one, Literal) and not (isinstance(one.value, str) and KEY.fullmatch(one.value)):
+            hint = "keys are made of letters, digits, _, -, . and ~"
+            raise NotMaintained(f"function: parse_url with {show_constant(one)}", hint)
+    return url, part, *key
+
+
 def _unix_arguments(seconds: Expr, *pattern: Expr) -> tuple[Expr, ...]:
     for one in pattern:
         _format_arguments(seconds, one)
@@ -365,6 +376,7 @@ _CHECKED: Mapping[str, Callable[..., tuple[Expr, ...]]] = {
     "timestamp_seconds": _exact_arguments,
     "timestampadd": _unit_arguments,
     "timestampdiff": _unit_arguments,
+    **dict.fromkeys(("parse_url", "try_parse_url"), _url_arguments),
     **dict.fromkeys(("to_number", "try_to_number"), _number_arguments),
     "try_parse_timestamp": _parse_arguments,
     "to_utc_timestamp": _zone_arguments,
