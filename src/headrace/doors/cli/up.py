@@ -131,8 +131,9 @@ def up(
 
         return _tell_detached(start_detached(directory, settings, say_troubles if json else say), json)
     if sites is not SitesMode.INSIDE:
+        from headrace.app.running_sites import run_sites
         from headrace.app.site_agents import AgentsCoordinator
-        from headrace.app.site_processes import Coordinator, run_sites
+        from headrace.app.site_processes import Coordinator
         from headrace.doors.api.coordinator import serve_sites
 
         make = Coordinator if sites is SitesMode.PROCESSES else AgentsCoordinator
