@@ -197,3 +197,5 @@ SELECT array_positions(ARRAY[k, 1, n, NULL], 1) AS a, array_positions(ARRAY[k, n
 SELECT quote_ident(name) AS a, quote_literal(name) AS b, quote_nullable(name) AS c, quote_literal(k) AS d, quote_nullable(ok) AS e, quote_literal(name || '''\') AS f, quote_ident('select') AS g, quote_ident(name || '"') AS h, quote_ident('a_1' || E'\n') AS i, quote_ident(lower(name)) AS j, quote_literal(day) AS l FROM r
 
 SELECT format('%I = %L AND %s', 'Two words', name, k) AS a, format('%L, %L%%', ok, k) AS b, format('%I.%I', 'a', 'user') AS c, format('%L', NULL) AS d FROM r
+
+SELECT at::timestamp(0) AS a, (at + interval '500 milliseconds')::timestamp(0) AS b, (at + interval '1500 microseconds')::timestamp(3) AS c, (at - interval '31 years 250 milliseconds')::timestamptz(1) AS d, '1999-12-31 23:59:58.5'::timestamp(0) AS e, timestamp(2) '2024-02-29 10:00:00.005' AS f, day::timestamp(3) AS g, at::timestamp(4)::text AS h FROM r

@@ -16,6 +16,7 @@ from headrace.declare.query.postgres_nodes import (
     TypeOf,
     make_call,
     make_cast,
+    make_number,
     make_text,
     mark,
 )
@@ -99,15 +100,40 @@ def _cast_to_numeric(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
 
 def _cast_to_timestamp(node: exp.Cast, type_of: TypeOf) -> exp.Expr:
     sizes = [param.name for param in node.args["to"].expressions]
-    if sizes and sizes != ["6"]:
-        hint = "round it: date_trunc('second', x + interval '0.5 second')"
-        raise NotMaintained(f"expression: cast to timestamp({', '.join(sizes)})", hint)
+    digits = _read_digits(sizes)
     far = read_infinity(node.this, TIMESTAMP)
     if far is not None:
         return far
     if node.args["to"].this is exp.DType.TIMESTAMP and type_of(node.this) == STRING:
-        return make_cast(_drop_zone(node.this), "TIMESTAMP")
-    return make_cast(node.this, "TIMESTAMP")
+        return _round_time(make_cast(_drop_zone(node.this), "TIMESTAMP"), digits)
+    return _round_time(make_cast(node.this, "TIMESTAMP"), digits)
+
+
+def _read_digits(sizes: list[str]) -> int:
+    """The digits of a second that are kept, which are never more than 6."""
+    if not sizes:
+        return 6
+    if len(sizes) > 1 or not sizes[0].isdigit():
+        raise Mistake("a timestamp has from 0 to 6 digits after the point", "timestamp(3)")
+    return min(int(sizes[0]), 6)
+
+
+_EPOCH = 946_684_800_000_000
+"""Microseconds from 1970 to 2000, from where PostgreSQL counts: halves are rounded away from there."""
+
+
+def _round_time(time: exp.Expr, digits: int) -> exp.Expr:
+    if digits == 6:
+        return time
+    step = 10 ** (6 - digits)
+    since = mark(exp.Paren(this=mark(exp.Sub(this=make_call("unix_micros", time), expression=make_number(_EPOCH)))))
+    is_before = mark(exp.LT(this=since, expression=make_number(0)))
+    halves = [exp.If(this=is_before, true=mark(exp.Neg(this=make_number(step // 2))))]
+    half = mark(exp.Case(ifs=halves, default=make_number(step // 2)))
+    moved = mark(exp.Paren(this=mark(exp.Add(this=since.copy(), expression=half))))
+    steps = mark(exp.Paren(this=mark(exp.IntDiv(this=moved, expression=make_number(step)))))
+    micros = mark(exp.Add(this=mark(exp.Mul(this=steps, expression=make_number(step))), expression=make_number(_EPOCH)))
+    return make_call("timestamp_micros", micros)
 
 
 _ZONE = r"(:[0-9]{2}(?:\.[0-9]+)?) ?(?:[A-Za-z][A-Za-z_/]*|[+-][0-9]{1,2}(?::?[0-9]{2}){0,2})$"
