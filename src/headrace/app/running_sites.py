@@ -95,7 +95,7 @@ def run_sites(
         finally:
             if host.stop.is_set():  # otherwise something is wrong here, and sites go on
                 host.end_processes()
-                host.state = State.STOPPED
+                host.note_state(State.STOPPED)
             with suppress(OSError, HeadraceError):
                 host.write_status()
             server.stop()
@@ -126,7 +126,7 @@ def _coordinate(host: Coordinator, ledger: Ledger, lease: Lease, say: Say) -> No
             waiting = [site["id"] for site in status["sites"] if site["state"] != State.RUNNING]
             waiting = waiting if host.waits_for_sites else []
             if host.state is State.LOADING and not waiting:
-                host.state = State.RUNNING
+                host.note_state(State.RUNNING)
                 say(host.say_running(now - began))
             elif host.state is State.LOADING and (told := f"starting {', '.join(waiting)}") != phase:
                 phase = told

@@ -333,6 +333,9 @@ class Coordinator:
         self._gone = {site: self._gone.get(site, now) for site in gone}
         return frozenset(site for site, since in self._gone.items() if now - since >= DOWN_S)
 
+    def note_state(self, state: State) -> None:
+        self.state = state
+
     @property
     def may_move(self) -> bool:
         return self.state is State.RUNNING and set(self._epochs.behind) <= self._unheard.keys() | self._held.keys()

@@ -83,7 +83,7 @@ def test_rows_of_a_time_offline_arrive_and_nothing_is_told_twice(broker: Broker,
     bob, _, _ = open_device(broker, "2")
     with bob:
         bob.publish("location", NEAR)
-        assert bob.wait_sent()
+        assert bob.wait_sent(90)
         anna, results, _ = open_device(broker, "1")
         anna.publish("location", NEAR)
         wait_for(lambda: results)
