@@ -41,7 +41,7 @@ class Threshold:
     before: float = math.inf
     """What was measured when the first batch was moved."""
     rest: int = 0
-    """Steps until it is tried again: it has not helped."""
+    """Steps until it is tried again: storing everything ahead has made reads slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ class Goal:
 
 
 FIRST_SHARE = 0.01
+"""Of the pairs that may be moved, in the first batch."""
 HURT = 1.2
 """Reads have become slower if they take more than so many times what they took before."""
 REST = 40
